@@ -1,0 +1,276 @@
+//! Scripts in a container: one for each `task_id`, hardened, without network, gone when its host is.
+//!
+//! Defaults: all capabilities dropped, no new privileges, the engine's seccomp profile, a read-only root with sized memory-backed `/tmp` and
+//! `/workspace`, no network, limits on memory, processors and processes, a fixed user that is not root, an init, no mounts of the host.
+//! What weakens that is called `unsafe_…`. A container is no stronger than its kernel and runtime; `runtime = "runsc"` (gVisor) is.
+
+mod container;
+mod endpoint;
+mod image;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bollard::Docker;
+use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
+use gloveport::backend::{BackendError, Capabilities, Isolation};
+use tokio::sync::OnceCell;
+
+use crate::backend::{RemoteBackend, Workdir};
+use crate::bundle::RelayOptions;
+use crate::environment::{EnvironmentPool, PoolLimits, Provider};
+use crate::relay::SILENCE;
+use crate::remote::Remote;
+use container::Container;
+pub use endpoint::endpoint;
+pub use image::Progress;
+
+/// Marks every container of ours.
+const LABEL: &str = "org.gloveport";
+/// The task that a container belongs to.
+const TASK_LABEL: &str = "org.gloveport.task";
+/// Directory of scripts and tools inside.
+const WORKDIR: &str = "/workspace";
+
+/// Settings of the docker backend.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DockerOptions {
+    /// Image with Python 3.8 or newer; `name@sha256:…` pins it.
+    pub image: String,
+    /// Whether an image that is not there is pulled.
+    pub pull: bool,
+    /// Python interpreter inside.
+    pub python: String,
+    /// Megabytes of memory; swap is not added to it.
+    pub memory: u64,
+    /// Processors, as a number like 1.5.
+    pub cpus: f64,
+    /// Processes and threads.
+    pub pids: i64,
+    /// Megabytes of `/tmp` and of `/workspace`, each.
+    pub disk: u64,
+    /// Files and directories in each of them.
+    pub inodes: u64,
+    /// User inside, as numbers.
+    pub user: String,
+    /// The engine's runtime, for example `runsc`; absent = its default.
+    pub runtime: Option<String>,
+    /// Network that the container joins; `none` = none.
+    pub network: String,
+    /// Minutes after which an unused container is removed.
+    pub idle_minutes: u64,
+    /// Containers at the same time.
+    pub containers: usize,
+    /// Directories of the host to mount, as `/host/dir:/inside[:ro]`. A script can do to them whatever the user inside may.
+    pub unsafe_mounts: Vec<String>,
+    /// Runs as this machine's own user instead of `user`, so that mounted files keep their owner. Given as `uid:gid`.
+    pub unsafe_host_user: Option<String>,
+    /// Whether `user` may be root.
+    pub unsafe_root: bool,
+    /// Whether the network may be the host's own or another container's.
+    pub unsafe_shared_network: bool,
+}
+
+impl Default for DockerOptions {
+    fn default() -> Self {
+        Self {
+            image: "python:3.13-slim".to_owned(),
+            pull: true,
+            python: "python3".to_owned(),
+            memory: 512,
+            cpus: 1.0,
+            pids: 128,
+            disk: 256,
+            inodes: 100_000,
+            user: "65532:65532".to_owned(),
+            runtime: None,
+            network: "none".to_owned(),
+            idle_minutes: 5,
+            containers: 16,
+            unsafe_mounts: Vec::new(),
+            unsafe_host_user: None,
+            unsafe_root: false,
+            unsafe_shared_network: false,
+        }
+    }
+}
+
+impl DockerOptions {
+    /// Refuses what would open the container without saying so.
+    fn check(&self) -> Result<(), String> {
+        let numeric = |text: &str| text.split(':').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+        let user = self.run_as();
+        if !numeric(user) {
+            return Err(format!("`user` has to be numbers, as in 65532:65532, not {user:?}"));
+        }
+        if user.split(':').any(|part| part.bytes().all(|b| b == b'0')) && !self.unsafe_root {
+            return Err("`user` is root; set `unsafe_root = true` if you want that".to_owned());
+        }
+        let shared = self.network == "host" || self.network.starts_with("container:");
+        if shared && !self.unsafe_shared_network {
+            return Err(format!("`network = {:?}` shares a network; set `unsafe_shared_network = true` if you want that", self.network));
+        }
+        for mount in &self.unsafe_mounts {
+            let source = mount.split(':').next().unwrap_or_default();
+            if !source.starts_with('/') || !mount[source.len()..].starts_with(":/") {
+                return Err(format!("`unsafe_mounts` has {mount:?}; it has to be /host/dir:/inside or /host/dir:/inside:ro"));
+            }
+            if source.ends_with("docker.sock") || source.ends_with("podman.sock") || ["/", "/proc", "/sys", "/dev"].contains(&source.trim_end_matches('/')) {
+                return Err(format!("{source:?} can't be mounted: it would hand over this machine"));
+            }
+        }
+        if self.memory < 32 || self.pids < 4 || self.disk < 1 || self.inodes < 100 || !(self.cpus > 0.0) {
+            return Err("`memory` has to be 32 or more, `pids` 4, `disk` 1, `inodes` 100, and `cpus` above 0".to_owned());
+        }
+        Ok(())
+    }
+
+    fn run_as(&self) -> &str {
+        self.unsafe_host_user.as_deref().unwrap_or(&self.user)
+    }
+}
+
+/// Makes the backend. `endpoint` is where the engine listens (see [`endpoint()`]); nothing is connected before the first run.
+pub fn backend(options: &DockerOptions, endpoint: &str, progress: Option<Progress>) -> Result<RemoteBackend, BackendError> {
+    options.check().map_err(|problem| BackendError::setup(format!("docker: {problem}.")))?;
+    let capabilities = Capabilities {
+        isolation: Isolation::Container,
+        memory: true,
+        disk: true,
+        processes: true,
+        network_denied: options.network == "none",
+        files_confined: options.unsafe_mounts.is_empty(),
+        needs_approval: !options.unsafe_mounts.is_empty(),
+    };
+    let relay = RelayOptions { place: Some("/tmp".to_owned()), lease: SILENCE, max_frame: crate::MAX_FRAME, poll: false };
+    let limits = PoolLimits { environments: options.containers.max(1), idle: Duration::from_secs(options.idle_minutes.max(1) * 60) };
+    let provider = Arc::new(Engine { endpoint: endpoint.to_owned(), options: options.clone(), progress, docker: OnceCell::new() });
+    let pool = EnvironmentPool::new(provider, options.python.clone(), relay, limits);
+    Ok(RemoteBackend::new("docker", capabilities, pool, Workdir::OnRemote(Some(WORKDIR.to_owned()))))
+}
+
+/// A container of ours as `gloveport env list` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// The task it belongs to.
+    pub task: String,
+    /// `running`, `exited`…
+    pub state: String,
+    /// In words: `Up 3 minutes`.
+    pub status: String,
+}
+
+/// All containers of ours on an engine, whichever process made them.
+pub async fn list(endpoint: &str) -> Result<Vec<Listed>, BackendError> {
+    let docker = endpoint::connect(endpoint).await?;
+    let found = ours(&docker).await.map_err(|error| engine_error(endpoint, error))?;
+    Ok(found)
+}
+
+/// Removes containers of ours: those of one task, or all that do not run any more. Returns how many.
+pub async fn prune(endpoint: &str, task: Option<&str>) -> Result<usize, BackendError> {
+    let docker = endpoint::connect(endpoint).await?;
+    let mut removed = 0;
+    for listed in ours(&docker).await.map_err(|error| engine_error(endpoint, error))? {
+        let wanted = task.map_or(listed.state != "running", |task| listed.task == task);
+        if wanted && remove(&docker, &listed.name).await {
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+async fn ours(docker: &Docker) -> Result<Vec<Listed>, bollard::errors::Error> {
+    let filters = HashMap::from([("label".to_owned(), vec![LABEL.to_owned()])]);
+    let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+    let found = docker.list_containers(Some(options)).await?;
+    Ok(found
+        .into_iter()
+        .map(|summary| Listed {
+            name: summary.names.and_then(|names| names.first().map(|name| name.trim_start_matches('/').to_owned())).or(summary.id).unwrap_or_default(),
+            task: summary.labels.and_then(|mut labels| labels.remove(TASK_LABEL)).unwrap_or_default(),
+            state: summary.state.map(|state| state.to_string()).unwrap_or_default(),
+            status: summary.status.unwrap_or_default(),
+        })
+        .collect())
+}
+
+async fn remove(docker: &Docker, name: &str) -> bool {
+    let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+    docker.remove_container(name, Some(options)).await.is_ok()
+}
+
+/// An engine's error as the user's: what was found and what to do.
+fn engine_error(endpoint: &str, error: bollard::errors::Error) -> BackendError {
+    BackendError::Setup { message: format!("The container engine at {endpoint} refused: {error}."), source: Some(Box::new(error)) }
+}
+
+struct Engine {
+    endpoint: String,
+    options: DockerOptions,
+    progress: Option<Progress>,
+    docker: OnceCell<Docker>,
+}
+
+impl Engine {
+    async fn docker(&self) -> Result<&Docker, BackendError> {
+        self.docker.get_or_try_init(|| endpoint::connect(&self.endpoint)).await
+    }
+}
+
+#[async_trait]
+impl Provider for Engine {
+    async fn create(&self, task_id: &str) -> Result<Arc<dyn Remote>, BackendError> {
+        let docker = self.docker().await?.clone();
+        image::ensure(&docker, &self.endpoint, &self.options, self.progress.as_ref()).await?;
+        Ok(Arc::new(Container::start(docker, &self.endpoint, &self.options, task_id).await?))
+    }
+
+    async fn sweep(&self) {
+        // Containers end by themselves when their host does; here go those whose engine could not remove them.
+        let Ok(docker) = self.docker().await else { return };
+        for listed in ours(docker).await.unwrap_or_default() {
+            if ["exited", "dead"].contains(&listed.state.as_str()) {
+                remove(docker, &listed.name).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e22_what_opens_a_container_has_to_be_said() {
+        let refused = |change: fn(&mut DockerOptions)| {
+            let mut options = DockerOptions::default();
+            change(&mut options);
+            options.check().is_err()
+        };
+        assert_eq!(DockerOptions::default().check(), Ok(()));
+        assert!(refused(|o| o.user = "root".into()));
+        assert!(refused(|o| o.user = "0:0".into()));
+        assert!(refused(|o| o.user = "1000:0".into()));
+        assert!(refused(|o| o.network = "host".into()));
+        assert!(refused(|o| o.network = "container:x".into()));
+        assert!(refused(|o| o.unsafe_mounts = vec!["/var/run/docker.sock:/s".into()]));
+        assert!(refused(|o| o.unsafe_mounts = vec!["/:/host".into()]));
+        assert!(refused(|o| o.unsafe_mounts = vec!["data:/data".into()]));
+        assert!(refused(|o| o.memory = 1));
+        assert!(refused(|o| o.cpus = f64::NAN));
+        assert!(!refused(|o| o.unsafe_mounts = vec!["/srv/data:/data:ro".into()]));
+    }
+
+    #[test]
+    fn unknown_settings_are_refused() {
+        for text in [r#"{"privileged": true}"#, r#"{"cap_add": ["ALL"]}"#, r#"{"devices": []}"#, r#"{"mounts": []}"#] {
+            assert!(serde_json::from_str::<DockerOptions>(text).is_err(), "{text}");
+        }
+    }
+}

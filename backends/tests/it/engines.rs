@@ -1,0 +1,132 @@
+//! An sshd and a dockerd for the tests: own keys, ports and folders; started once, on first use, and stopped by process id.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use gloveport_backends::RemoteBackend;
+use gloveport_backends::ssh::{self, SshOptions};
+
+static STARTED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
+
+/// Where keys, logs and data are. Children of this process use the same.
+pub fn home() -> PathBuf {
+    let dir = std::env::var_os("GP_TEST_HOME").map_or_else(|| std::env::temp_dir().join(format!("gp-it-{}", std::process::id())), PathBuf::from);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// Ends what was started here.
+pub fn stop() {
+    for mut child in STARTED.lock().unwrap().drain(..) {
+        let _ = Command::new("kill").arg(child.id().to_string()).status();
+        let _ = child.wait();
+    }
+    if std::env::var_os("GP_TEST_HOME").is_none() {
+        let _ = std::fs::remove_dir_all(home());
+    }
+}
+
+pub fn has(program: &str) -> bool {
+    Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+pub fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout == b"0\n")
+}
+
+pub fn sh(line: &str) -> String {
+    let done = Command::new("sh").args(["-c", line]).output().unwrap();
+    assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+// --- sshd ------------------------------------------------------------------------------------------------------------
+
+pub fn ssh_missing() -> Option<String> {
+    if !Path::new("/usr/sbin/sshd").exists() {
+        return Some("no-sshd".into());
+    }
+    (!is_root()).then(|| "sshd-needs-root".into())
+}
+
+#[derive(Debug, Clone)]
+pub struct Sshd {
+    pub port: u16,
+    pub key: PathBuf,
+    pub known_hosts: PathBuf,
+}
+
+/// The server of this process.
+pub fn sshd() -> &'static Sshd {
+    static SSHD: OnceLock<Sshd> = OnceLock::new();
+    SSHD.get_or_init(|| match std::env::var("GP_TEST_SSH_PORT") {
+        Ok(port) => Sshd { port: port.parse().unwrap(), key: home().join("key"), known_hosts: home().join("known_hosts") },
+        Err(_) => start_sshd(),
+    })
+}
+
+fn start_sshd() -> Sshd {
+    let home = home();
+    let path = |name: &str| home.join(name);
+    let show = |name: &str| path(name).display().to_string();
+    sh(&format!("mkdir -p /run/sshd; rm -f {0}/key* {0}/hostkey*; chmod 755 {0}", home.display()));
+    for name in ["key", "hostkey"] {
+        sh(&format!("ssh-keygen -q -t ed25519 -N '' -f {}", show(name)));
+    }
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    std::fs::copy(path("key.pub"), path("authorized")).unwrap();
+    sh(&format!("chmod 644 {}", show("authorized")));
+    let config = format!(
+        "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\n\
+         PermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nAcceptEnv LANG LC_*\n",
+        show("hostkey"),
+        show("authorized")
+    );
+    std::fs::write(path("sshd_config"), config).unwrap();
+    let log = std::fs::File::create(path("sshd.log")).unwrap();
+    let child = Command::new("/usr/sbin/sshd").args(["-D", "-e", "-f", &show("sshd_config")]).stderr(log).stdin(Stdio::null()).spawn().unwrap();
+    STARTED.lock().unwrap().push(child);
+    let known = std::fs::read_to_string(path("hostkey.pub")).unwrap();
+    std::fs::write(path("known_hosts"), format!("[127.0.0.1]:{port} {known}")).unwrap();
+    for _ in 0..100 {
+        if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Sshd { port, key: path("key"), known_hosts: path("known_hosts") };
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("sshd did not start: {}", std::fs::read_to_string(path("sshd.log")).unwrap());
+}
+
+pub fn ssh_options() -> SshOptions {
+    let sshd = sshd();
+    SshOptions {
+        host: "root@127.0.0.1".into(),
+        port: Some(sshd.port),
+        identity: Some(sshd.key.clone()),
+        known_hosts: Some(sshd.known_hosts.clone()),
+        use_config: false,
+        python: python(),
+        ..SshOptions::default()
+    }
+}
+
+/// The interpreter of this machine; an ssh login does not have the PATH of whoever runs the tests.
+pub fn python() -> String {
+    sh("python3 -c 'import sys; print(sys.executable)'").trim().to_owned()
+}
+
+pub fn ssh_backend() -> RemoteBackend {
+    ssh::backend(&ssh_options()).unwrap()
+}
+
+// --- dockerd ---------------------------------------------------------------------------------------------------------
+
+pub fn docker_missing() -> Option<String> {
+    Some("not-yet".into())
+}
+
+pub fn docker_backend() -> RemoteBackend {
+    unimplemented!()
+}

@@ -1,0 +1,4 @@
+//! stub
+pub fn trials() -> Vec<libtest_mimic::Trial> {
+    Vec::new()
+}

@@ -1,0 +1,198 @@
+//! Turns settings and options into what a sandbox is made of: configuration, workspace, tools.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gloveport::config::WorkspaceConfig;
+use gloveport::job::{Access, Grant};
+use gloveport::policy::env::python_prefix;
+use gloveport::tool::{Tool, ToolSpec};
+use gloveport::workspace::Workspace;
+use gloveport::{Config, SandboxBuilder};
+use gloveport_tools::{Guard, HostWorkspace};
+
+use crate::Host;
+use crate::args::{Global, ScopeArgs};
+use crate::complaint::Complaint;
+use crate::settings::{self, Settings};
+use crate::source::described;
+
+/// What scripts may do here, before any of it is started.
+pub(crate) struct Assembly {
+    pub(crate) settings: Settings,
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    workspace: Option<Arc<dyn Workspace>>,
+    grant: Option<Grant>,
+}
+
+impl Assembly {
+    /// Reads the settings, puts the options on top, opens the workspace and collects the tools.
+    pub(crate) fn new(scope: &ScopeArgs, global: &Global, host: &Host) -> Result<Self, Complaint> {
+        let mut settings = settings::load(global.config.as_deref(), host)?;
+        apply(scope, &mut settings.config)?;
+        let grant = grant(&mut settings.config, host)?;
+        let workspace = match &grant {
+            Some(grant) => Some(open(grant, &settings, host)?),
+            None => None,
+        };
+        let tools = tools(grant.as_ref(), &Guard::new(settings.files.iter().cloned()));
+        Ok(Self { settings, tools, workspace, grant })
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.settings.config
+    }
+
+    pub(crate) fn grant(&self) -> Option<&Grant> {
+        self.grant.as_ref()
+    }
+
+    /// Specs of the tools that scripts get.
+    pub(crate) fn specs(&self) -> Vec<ToolSpec> {
+        let offered = self.config().tools.as_deref();
+        let specs = self.tools.iter().map(|tool| tool.spec());
+        specs.filter(|spec| offered.is_none_or(|names| names.contains(&spec.name))).collect()
+    }
+
+    /// Names in the configured list that are no tool here, with the reason where there is one to tell.
+    pub(crate) fn unknown_tools(&self) -> Vec<String> {
+        let there: Vec<String> = self.tools.iter().map(|tool| tool.spec().name).collect();
+        let named = self.config().tools.iter().flatten();
+        named.filter(|name| !there.contains(name)).cloned().collect()
+    }
+
+    /// A builder that has everything but an approver.
+    pub(crate) fn into_builder(self, host: &Host) -> SandboxBuilder {
+        let site_packages = site_packages(host);
+        let mut builder = gloveport::Sandbox::builder()
+            .config(self.settings.config)
+            .tools(self.tools)
+            .environment(host.environment.iter().cloned())
+            .site_packages(site_packages);
+        if let Some(workspace) = self.workspace {
+            builder = builder.workspace(workspace);
+        }
+        if let Some(grant) = self.grant {
+            builder = builder.grant(grant);
+        }
+        builder
+    }
+}
+
+/// Options win over every layer of settings. Those that belong to one run (time, calls, mode) stay with the request.
+fn apply(scope: &ScopeArgs, config: &mut Config) -> Result<(), Complaint> {
+    if let Some(text) = &scope.workspace {
+        config.workspace = Some(workspace_option(text)?);
+    }
+    if let Some(list) = &scope.tools {
+        config.tools = Some(tool_list(list));
+    }
+    config.env.pass.extend(scope.env.iter().cloned());
+    config.check()?;
+    Ok(())
+}
+
+fn workspace_option(text: &OsStr) -> Result<WorkspaceConfig, Complaint> {
+    let text = text.to_str().ok_or_else(|| Complaint::usage("--workspace: the directory's name is not UTF-8 text"))?;
+    WorkspaceConfig::parse(text).map_err(|problem| Complaint::usage(format!("--workspace: {problem}")))
+}
+
+/// `a,b`; `none` and an empty text are the empty list.
+pub(crate) fn tool_list(text: &str) -> Vec<String> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty() && *name != "none");
+    names.map(str::to_owned).collect()
+}
+
+/// The granted directory as an absolute path: the configured one, else the current directory, read-only.
+fn grant(config: &mut Config, host: &Host) -> Result<Option<Grant>, Complaint> {
+    let here = WorkspaceConfig::Directory { path: ".".into(), access: Access::ReadOnly };
+    match config.workspace.get_or_insert(here) {
+        WorkspaceConfig::None => Ok(None),
+        WorkspaceConfig::Directory { path, access } => {
+            let absolute = clean(&host.cwd.join(&*path));
+            check_directory(&absolute, path)?;
+            path.clone_from(&absolute);
+            Ok(Some(Grant { path: absolute, access: *access }))
+        }
+    }
+}
+
+/// Without `.` and with `..` only where a link may stand before it: the path is also what scripts see.
+fn clean(path: &Path) -> PathBuf {
+    path.components().collect()
+}
+
+#[expect(clippy::disallowed_methods, reason = "only tells a mistake apart; the directory is used through a handle")]
+fn check_directory(path: &Path, typed: &Path) -> Result<(), Complaint> {
+    let wrong = |problem: &str| Complaint::usage(format!("workspace {}: {problem}", typed.display()));
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(wrong("it is not a directory")),
+        Err(error) => Err(wrong(&described(&error))),
+    }
+}
+
+fn open(grant: &Grant, settings: &Settings, host: &Host) -> Result<Arc<dyn Workspace>, Complaint> {
+    let mut builder = HostWorkspace::builder(&grant.path).access(grant.access).protect(settings.files.iter().cloned());
+    if let Some(home) = host.variable("HOME") {
+        builder = builder.home(home);
+    }
+    let failed = |error| Complaint::setup(format!("workspace {}: {}", grant.path.display(), described(&error)));
+    Ok(Arc::new(builder.open().map_err(failed)?))
+}
+
+fn tools(grant: Option<&Grant>, guard: &Guard) -> Vec<Arc<dyn Tool>> {
+    let mut tools = Vec::new();
+    if let Some(grant) = grant {
+        tools.extend(gloveport_tools::reading_tools(guard));
+        if grant.access == Access::ReadWrite {
+            tools.extend(gloveport_tools::writing_tools(guard));
+        }
+    }
+    tools
+}
+
+/// `lib/python3.*/site-packages` of the active environment, so that its pure-Python packages import.
+#[expect(clippy::disallowed_methods, reason = "looks for directories of an environment that the user has activated")]
+fn site_packages(host: &Host) -> Vec<PathBuf> {
+    let Some(prefix) = python_prefix(&host.environment) else { return Vec::new() };
+    let versions = std::fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten();
+    let named_python = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3"));
+    let mut found: Vec<PathBuf> = versions
+        .map(|entry| entry.path())
+        .filter(named_python)
+        .map(|path| path.join("site-packages"))
+        .filter(|path| path.is_dir())
+        .collect();
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_tools() {
+        assert_eq!(tool_list("read_file, search_files,"), ["read_file", "search_files"]);
+        assert_eq!(tool_list("none"), [""; 0]);
+        assert_eq!(tool_list(""), [""; 0]);
+    }
+
+    #[test]
+    fn options_win_over_settings() {
+        let mut config = Config { tools: Some(vec!["a".into()]), ..Config::default() };
+        config.env.pass = vec!["A".into()];
+        let scope = ScopeArgs {
+            tools: Some("none".into()),
+            workspace: Some("x:rw".into()),
+            env: vec!["B".into()],
+            ..ScopeArgs::default()
+        };
+        apply(&scope, &mut config).map_err(|complaint| complaint.text()).unwrap();
+        assert_eq!(config.tools, Some(vec![]));
+        assert_eq!(config.env.pass, ["A", "B"]);
+        assert_eq!(config.workspace, Some(WorkspaceConfig::Directory { path: "x".into(), access: Access::ReadWrite }));
+    }
+}

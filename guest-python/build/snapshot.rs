@@ -1,0 +1,138 @@
+//! Runs the base to the point where the shim has imported the standard library, and returns a module that starts there.
+
+use std::path::Path;
+use std::time::Duration;
+
+use wasmtime::error::Context as _;
+use wasmtime::{Caller, Engine, Extern, Instance, Linker, Module, OptLevel, Result, Store, Val};
+use wasmtime_wasi::p1::{self, WasiP1Ctx};
+use wasmtime_wasi::{FsPerms, HostMonotonicClock, HostWallClock, WasiCtx};
+use wasmtime_wizer::{InstanceState, SnapshotVal, ValType, Wizer};
+
+use crate::engine;
+
+/// The instant, in seconds since 1970, that the guest reads before the snapshot. Fixed, so that the same inputs give the same image.
+const SNAPSHOT_TIME: Duration = Duration::from_secs(1_767_225_600);
+
+/// Opcode and refusal of the host call, see ABI.md.
+const OP_OUTPUT: u8 = 5;
+const ERR_MALFORMED: i32 = -1;
+
+/// Takes the snapshot of `base` with `boot` as the guest's `/boot`.
+pub(crate) fn take(base: &[u8], boot: &Path) -> Result<Vec<u8>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    runtime.block_on(run_to_snapshot(base, boot))
+}
+
+async fn run_to_snapshot(base: &[u8], boot: &Path) -> Result<Vec<u8>> {
+    let wizer = Wizer::new();
+    let (context, instrumented) = wizer.instrument(base)?;
+    let engine = build_engine()?;
+    let module = Module::new(&engine, instrumented).context("the base does not compile")?;
+    let mut store = Store::new(&engine, wasi_context(boot)?);
+    let instance = linker(&engine)?.instantiate_async(&mut store, &module).await?;
+    for export in ["_initialize", wizer.get_init_func()] {
+        let function = instance.get_typed_func::<(), ()>(&mut store, export)?;
+        function.call_async(&mut store, ()).await.with_context(|| format!("the guest failed in {export}"))?;
+    }
+    Ok(wizer.snapshot(&context, &mut State { store, instance }).await?)
+}
+
+/// The code of this engine runs once, for about a second, so it is compiled fast.
+fn build_engine() -> Result<Engine> {
+    let mut config = engine::config();
+    config.cranelift_opt_level(OptLevel::None).epoch_interruption(false);
+    Ok(Engine::new(&config)?)
+}
+
+/// The guest sees `/boot`, a clock that stands still and a random source that repeats itself, and nothing else.
+fn wasi_context(boot: &Path) -> Result<WasiP1Ctx> {
+    let mut builder = WasiCtx::builder();
+    builder
+        .allow_blocking_current_thread(true)
+        .stdout(std::io::stderr())
+        .stderr(std::io::stderr())
+        .wall_clock(StoppedClock)
+        .monotonic_clock(StoppedClock)
+        .secure_random(wasmtime_wasi::random::Deterministic::new(vec![0x5a; 32]))
+        .insecure_random(wasmtime_wasi::random::Deterministic::new(vec![0x5a; 32]))
+        .insecure_random_seed(0x5a)
+        .preopened_dir(boot, "/boot", FsPerms::ReadOnly)?;
+    Ok(builder.build_p1())
+}
+
+fn linker(engine: &Engine) -> Result<Linker<WasiP1Ctx>> {
+    let mut linker = Linker::new(engine);
+    p1::add_to_linker_async(&mut linker, |context| context)?;
+    linker.func_wrap("gloveport", "call", refuse_call)?;
+    Ok(linker)
+}
+
+/// The host call before the snapshot: there are no tools yet, but what the shim prints about its own failure must be seen.
+fn refuse_call(
+    mut caller: Caller<'_, WasiP1Ctx>,
+    request: u32,
+    request_len: u32,
+    _reply: u32,
+    _reply_capacity: u32,
+) -> Result<i32> {
+    let memory = caller.get_export("memory").and_then(Extern::into_memory).context("the guest has no memory")?;
+    let start = usize::try_from(request)?;
+    let end = start + usize::try_from(request_len)?;
+    let message = memory.data(&caller).get(start..end).context("the guest passed a bad pointer")?;
+    match message {
+        [OP_OUTPUT, _stream, text @ ..] => {
+            std::io::Write::write_all(&mut std::io::stderr(), text)?;
+            Ok(0)
+        }
+        _ => Ok(ERR_MALFORMED),
+    }
+}
+
+struct StoppedClock;
+
+impl HostWallClock for StoppedClock {
+    fn resolution(&self) -> Duration {
+        Duration::from_nanos(1)
+    }
+
+    fn now(&self) -> Duration {
+        SNAPSHOT_TIME
+    }
+}
+
+impl HostMonotonicClock for StoppedClock {
+    fn resolution(&self) -> u64 {
+        1
+    }
+
+    fn now(&self) -> u64 {
+        0
+    }
+}
+
+/// How wizer reads the state of the instance. Its own version of this needs wasmtime features that nothing else here does,
+/// and with them wasmtime would be compiled twice.
+struct State {
+    store: Store<WasiP1Ctx>,
+    instance: Instance,
+}
+
+impl InstanceState for State {
+    async fn global_get(&mut self, name: &str, _type: ValType) -> SnapshotVal {
+        let global = self.instance.get_global(&mut self.store, name).expect("wizer exports the globals that it reads");
+        match global.get(&mut self.store) {
+            Val::I32(value) => SnapshotVal::I32(value),
+            Val::I64(value) => SnapshotVal::I64(value),
+            Val::F32(bits) => SnapshotVal::F32(bits),
+            Val::F64(bits) => SnapshotVal::F64(bits),
+            Val::V128(bits) => SnapshotVal::V128(bits.as_u128()),
+            other => unreachable!("wizer refuses mutable globals of type {:?}", other),
+        }
+    }
+
+    async fn memory_contents(&mut self, name: &str, contents: impl FnOnce(&[u8]) + Send) {
+        let memory = self.instance.get_memory(&mut self.store, name).expect("wizer exports the memories that it reads");
+        contents(memory.data(&self.store));
+    }
+}

@@ -1,0 +1,168 @@
+"""One run: makes the frozen interpreter look freshly started, executes the script as `__main__`, reports how it ended.
+
+`prepare`, the evaluation of the code it returns, and `finish` are the three steps. A C side that evaluates the code
+object itself (`PyEval_EvalCode`) leaves no frame of ours below the script; `run` does all three in Python.
+"""
+
+import _random
+import atexit
+import builtins
+import gc
+import json
+import logging
+import os
+import random
+import sys
+import threading
+import time
+import types
+
+import _gloveport
+import _gp_errors as errors
+import _gp_imports as imports
+import _gp_pool as pool
+import _gp_sched as sched
+import _gp_streams as streams
+import _gp_tools as tools
+import _gp_tz as tz
+
+_ModuleType = types.ModuleType
+_restore_builtins = builtins.__dict__.update
+_builtins_copy = dict(builtins.__dict__)
+_parse_header = json.JSONDecoder().decode
+_environ = os.environ._data
+_seed = _random.Random.seed
+_generator = random._inst
+_log_handlers = len(logging._handlerList)
+_BaseException = BaseException
+_eval = eval
+
+# The tool module under its usual name; under another one it is made when imported.
+_TOOL_MODULE = "hermes_tools"
+_tool_module = tools.prebuild()
+
+# Words that a source must hold for a collection at the end to be noticed by anyone: finalizers, coroutines, open files.
+_COLLECT_HINTS = (b"__del__", b"finalize", b"async", b"await", b"yield", b"open", b"File", b"import_module")
+_collect_at_end = False
+_touches_builtins = False
+_thread_exit_hooks = len(threading._threading_atexits)
+# Warnings about what dies last name the place that CPython names: `<sys>:0`.
+_last_collection = compile("collect()", "<sys>", "eval").replace(co_firstlineno=0)
+
+
+def run(header, code):
+    """Runs one script. `header` and `code` are the two parts of `gloveport_run`'s argument. Returns the exit code."""
+    outcome = [None, None]
+    try:
+        outcome[0] = _eval(*prepare(header, code))
+    except _BaseException as error:
+        outcome[1] = error
+    return finish(outcome)
+
+
+def prepare(header, code):
+    """Sets the process state up and compiles the script. Returns `(code object, globals)`, to be evaluated."""
+    global _collect_at_end, _touches_builtins
+    settings = _parse_header(str(header, "utf-8"))
+    _refresh_process(settings)
+    filename = settings.get("filename") or "script.py"
+    name = settings.get("module") or _TOOL_MODULE
+    tools.configure(name, settings.get("tools") or "[]")
+    if name == _TOOL_MODULE:
+        sys.modules[name] = _tool_module
+    code = bytes(code)
+    imports.remember_source(filename, code)
+    main = sys.modules["__main__"] = _ModuleType("__main__")
+    namespace = main.__dict__
+    namespace["__loader__"] = imports.ScriptLoader
+    namespace["__annotations__"] = {}
+    namespace["__builtins__"] = builtins
+    namespace["__file__"] = filename
+    namespace["__cached__"] = None
+    errors.remember_script(namespace)
+    _collect_at_end = any(map(code.__contains__, _COLLECT_HINTS))
+    _touches_builtins = b"builtins" in code
+    if b"async" in code or b"await" in code:
+        return imports.compile_async(code, filename, top_level=True), namespace
+    return compile(code, filename, "exec", 0, True, 0), namespace
+
+
+def _refresh_process(settings):
+    """Environment, random state, directory, arguments and time zone of this run."""
+    _environ.clear()
+    _environ.update(_gloveport.environ())
+    # The generator's own seed() reads 2,496 bytes from the host; 256 bits are as unpredictable and 20 times cheaper.
+    _seed(_generator, int.from_bytes(os.urandom(32)))
+    _generator.gauss_next = None
+    cwd = settings.get("cwd")
+    if cwd:
+        try:
+            os.chdir(cwd)
+        except OSError as error:
+            streams.stderr.write(f"warning: the working directory is not available: {error}\n")
+    sys.argv[:] = settings.get("argv") or [""]
+    sys.orig_argv[:] = ["python3", *sys.argv]
+    sys.path[:] = settings.get("path") or ()
+    logging._startTime = time.time_ns()
+    zone = settings.get("tz")
+    if zone:
+        tz.apply(zone)
+
+
+def finish(outcome):
+    """Ends the run. `outcome` is `[result of the evaluation, exception or None]` and is emptied, so that the script's
+    objects can die here. Returns the exit code."""
+    result, error = outcome
+    outcome.clear()
+    if _touches_builtins or error is not None:
+        # The code below needs the builtins that a script may have deleted; this line does not.
+        _restore_builtins(_builtins_copy)
+    if error is None and result is not None:
+        error = _drive(result)
+    code = errors.exit_code_of(error)
+    sys.last_exc = sys.last_type = sys.last_value = sys.last_traceback = None
+    del error, result
+    _call_exit_hooks()
+    _destroy_script()
+    if not errors.flush_streams():
+        code = errors.FLUSH_FAILED_EXIT_CODE
+    return code
+
+
+def _drive(coroutine):
+    """Runs the coroutine that a script with top-level `await` compiles to."""
+    import _gp_loop
+
+    try:
+        _gp_loop.run_top_level(coroutine)
+    except BaseException as error:
+        errors.strip_to_script(error)
+        return error
+    return None
+
+
+def _call_exit_hooks():
+    """Joins the threads and calls what was registered with `atexit`. Errors in there are printed, as CPython does."""
+    if sched.active() or pool.pools or len(threading._threading_atexits) != _thread_exit_hooks:
+        try:
+            threading._shutdown()
+        except BaseException as error:
+            errors.report_ignored(error, threading._shutdown)
+    if atexit._ncallbacks():
+        atexit._run_exitfuncs()
+    if len(logging._handlerList) != _log_handlers:
+        logging.shutdown()
+
+
+def _destroy_script():
+    """What CPython does to the modules at its end: the script's objects die, and their finalizers may still print."""
+    collect = _collect_at_end or imports.workspace_used()
+    if collect:
+        # CPython collects before, too. It matters: what is alive gets sorted, so that a file's text layer is closed
+        # before the raw file below it, and nothing written is lost.
+        _eval(_last_collection, {"collect": gc.collect})
+    sys.modules.pop("__main__", None)
+    errors.remember_script(None)
+    imports.forget_workspace_modules()
+    if collect:
+        _eval(_last_collection, {"collect": gc.collect})

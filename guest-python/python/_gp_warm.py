@@ -1,0 +1,281 @@
+"""What happens before the snapshot: imports, replacements, a warm-up of common paths, and the reset of what must be fresh."""
+
+import atexit
+import gc
+import io
+import json
+import sys
+import types
+import warnings
+
+import _gloveport
+import _gp_pack
+
+# Modules that do something visible when imported, need what is not here, or are programs rather than libraries.
+_NOT_IMPORTED = frozenset((
+    "antigravity", "this", "idlelib", "turtledemo", "turtle", "tkinter", "test", "lib2to3", "ensurepip", "venv",
+    "pydoc_data", "__phello__", "__hello__", "site", "sitecustomize", "usercustomize", "_pyrepl", "curses", "msilib",
+    "distutils", "_gp_boot", "_aix_support", "_android_support", "_apple_support", "_ios_support", "_osx_support",
+    "encodings.mbcs", "encodings.oem", "dbm.gnu", "dbm.ndbm",
+))
+
+
+# Enough for the interpreter to specialize all that a run executes once.
+REHEARSALS = 12
+
+
+def start(packed):
+    """Imports and replaces. Returns `{module: error}` for what could not be imported."""
+    _fake_build_details()
+    import _gp_threads
+
+    # First of all, so that every module imported from here on gets the guest's locks and `threading.local`.
+    _gp_threads.install()
+    failures = _import_pack() if packed else {}
+    import _gp_absent
+    import _gp_errors
+    import _gp_imports
+    import _gp_kdf
+    import _gp_loop
+    import _gp_streams
+    import _gp_threadpool
+    import _gp_tools
+    import _gp_twin_compile
+    import _gp_tz
+
+    _gp_kdf.install()
+    _gp_loop.install()
+    _gp_absent.install()
+    _gp_threadpool.install()
+    _gp_errors.hide_shim_frames()
+    _gp_streams.install()
+    if packed:
+        _gp_tz.install()
+        _gp_pack.adopt_loaded_modules()
+        _gp_pack.keep_in_memory()
+    library = _gp_pack.PackFinder if packed else _gp_imports.OrdinaryLibraryFinder()
+    _gp_imports.install(library, _gp_tools.ToolModuleFinder)
+    _add_site_builtins()
+    _gp_twin_compile.forget_indexes()
+    return failures
+
+
+def seal(packed, run):
+    """The last step: warm caches, no traces of the build."""
+    _warm_up()
+    _rehearse(run)
+    _forget_state()
+    if packed:
+        sys.path[:] = [entry for entry in sys.path if not entry.startswith("/boot")]
+    sys.path_importer_cache.clear()
+    gc.collect()
+    if packed:
+        _fill_holes()
+    gc.freeze()
+    # Counting references would write to every page that holds an object a run looks at, and each such page is copied.
+    getattr(_gloveport, "immortalize", int)()
+
+
+# The allocator's size classes: multiples of 16 up to 512 bytes, carved from pools of one page, less their header.
+_SIZE_CLASSES = range(32, 513, 16)
+_POOL_BYTES = 4096 - 64
+_MOST_HOLES = 20_000
+_fillers = []
+
+
+def _fill_holes():
+    """Fills the free places between the objects with zeros, so that a run's own objects come to lie side by side on
+    fresh pages, instead of one each on pages that would have to be copied for it."""
+    overhead = sys.getsizeof(b"")
+    for size in _SIZE_CLASSES:
+        pool = _POOL_BYTES // size
+        run = []
+        for _ in range(_MOST_HOLES):
+            filler = bytes(size - overhead)
+            if run and id(filler) != id(run[-1]) + size:
+                _fillers.extend(run)
+                run.clear()
+            run.append(filler)
+            if len(run) >= pool:
+                # A whole pool in one go: it was a fresh one, so there are no holes left. It is given back.
+                break
+
+
+def _fake_build_details():
+    """`sysconfig` wants the build's Makefile variables as a module; only the few below are ever asked for."""
+    name = f"_sysconfigdata_{getattr(sys, 'abiflags', '')}_{sys.platform}_{getattr(sys.implementation, '_multiarch', '')}"
+    if sys.platform == "wasi" and name not in sys.modules:
+        module = types.ModuleType(name)
+        module.build_time_vars = {
+            "TZPATH": "", "prefix": "/", "exec_prefix": "/", "EXT_SUFFIX": ".wasm", "SOABI": "cpython-313",
+        }
+        sys.modules[name] = module
+
+
+def _skipped(name):
+    top = name.partition(".")[0]
+    return (top in _NOT_IMPORTED or name in _NOT_IMPORTED or name.endswith(".__main__") or name == "__main__"
+            or name.startswith(("encodings.mbcs", "encodings.oem")) or ".tests" in name
+            or "windows" in name.rpartition(".")[2] or name.rpartition(".")[2].startswith("popen_"))
+
+
+def _import_pack():
+    failures = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in sorted(_gp_pack.module_names()):
+            if name in sys.modules or _skipped(name):
+                continue
+            try:
+                __import__(name)
+            except BaseException as error:
+                failures[name] = f"{type(error).__name__}: {error}"
+                sys.modules.pop(name, None)
+    return failures
+
+
+def _add_site_builtins():
+    """`exit`, `quit`, `help` and the like, which the module `site` adds to an ordinary interpreter."""
+    import _sitebuiltins
+    import builtins
+
+    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
+    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
+    builtins.help = _sitebuiltins._Helper()
+    builtins.copyright = _sitebuiltins._Printer("copyright", sys.copyright)
+    builtins.credits = _sitebuiltins._Printer("credits", "See www.python.org for more information.")
+    builtins.license = _sitebuiltins._Printer("license", "See https://www.python.org/psf/license/")
+
+
+def _warm_up():
+    """Runs what most scripts run, so that caches and adaptive code are filled once and for all."""
+    import collections
+    import csv
+    import dataclasses
+    import datetime
+    import io
+    import json
+    import re
+    import traceback
+
+    re.findall(r"\w+", "warm up")
+    json.loads(json.dumps({"a": [1, 2.5, None, True, "é"]}, indent=1))
+    f"{1.5:.2f} {1234567:,} {'x':>5}"
+    datetime.datetime(2020, 1, 2).isoformat()
+    datetime.datetime.strptime("2020-01-02", "%Y-%m-%d")
+    list(csv.reader(io.StringIO("a,b\n1,2\n")))
+    collections.Counter("abc").most_common(1)
+    dataclasses.make_dataclass("Warm", ["a"])(1)
+    exec(compile("import sys\nfor i in range(3):\n    f'{i}'\n", "warm", "exec"), {"__name__": "warm"})
+    try:
+        raise ValueError("warm")
+    except ValueError:
+        traceback.format_exc()
+
+
+_REHEARSAL = b"""
+import json, re, sys, os
+from hermes_tools import rehearsal, json_parse
+def add(a, b=1):
+    return a + b
+class Thing:
+    def __init__(self):
+        self.items = [add(i) for i in range(3)]
+    def total(self):
+        return sum(self.items)
+for i in range(4):
+    text = f"{i}: {Thing().total():.2f}"
+    try:
+        json_parse(json.dumps({"a": [i, text]}))["a"][0] / i
+    except ZeroDivisionError:
+        pass
+print(end="")
+"""
+
+_ASYNC_REHEARSAL = b"""
+import asyncio, threading
+from concurrent.futures import ThreadPoolExecutor
+from hermes_tools import rehearsal
+async def one(n):
+    await asyncio.sleep(0)
+    return n
+async def main():
+    tasks = [one(n) for n in range(2)]
+    await asyncio.gather(*tasks, asyncio.create_task(one(2)), asyncio.to_thread(sum, [1, 2]))
+asyncio.run(main())
+def work(n):
+    return n
+with ThreadPoolExecutor(2) as pool:
+    list(pool.map(work, range(2)))
+thread = threading.Thread(target=work, args=(1,))
+thread.start()
+thread.join()
+"""
+
+_FAILING_REHEARSAL = b"""
+def fail(n):
+    return 1 / n
+fail(0)
+"""
+
+
+def _rehearse(run):
+    """Runs a script several times, so that the code of a run is specialized and its first real execution writes to fewer
+    pages. It prints nothing and calls no tool."""
+    tool = '[{"name": "rehearsal", "doc": "", "params": [{"name": "a", "type": "str", "required": true}]}]'
+    header = json.dumps({
+        "argv": ["script.py"], "filename": "script.py", "cwd": None, "path": [], "module": "hermes_tools",
+        "tools": tool, "tz": None, "project": True,
+    }).encode()
+    main = sys.modules["__main__"]
+    path, argv = list(sys.path), list(sys.argv)
+    for _ in range(REHEARSALS):
+        for source in (b"", b"print(end='')\n", _REHEARSAL, _ASYNC_REHEARSAL):
+            if run(header, source) != 0:
+                raise RuntimeError("the rehearsal failed")
+        sys.stderr = io.StringIO()
+        if run(header, _FAILING_REHEARSAL) != 1:
+            raise RuntimeError("the rehearsal of an error failed")
+        sys.stderr = sys.__stderr__
+    sys.modules["__main__"] = main
+    del sys.modules["hermes_tools"]
+    sys.path[:], sys.argv[:] = path, argv
+
+
+def _forget_state():
+    """Takes back what the imports above left in the process: exit hooks, caches, identifiers."""
+    import linecache
+    import os
+    import re
+    import tempfile
+    import uuid
+    import weakref
+
+    import _gp_imports
+
+    atexit._clear()
+    _gp_imports.sources.clear()
+    weakref.finalize._registered_with_atexit = False
+    linecache.clearcache()
+    re.purge()
+    tempfile.tempdir = None
+    tempfile._name_sequence = None
+    uuid._node = None
+    uuid._last_timestamp = None
+    os.environ._data.clear()
+    warnings.resetwarnings()
+    _default_warning_filters()
+    for module in list(sys.modules.values()):
+        getattr(module, "__dict__", {}).pop("__warningregistry__", None)
+
+
+def _default_warning_filters():
+    """The filters of an interpreter started without -W, as the C code sets them."""
+    warnings.filters[:] = [
+        ("default", None, DeprecationWarning, "__main__", 0),
+        ("ignore", None, DeprecationWarning, None, 0),
+        ("ignore", None, PendingDeprecationWarning, None, 0),
+        ("ignore", None, ImportWarning, None, 0),
+        ("ignore", None, ResourceWarning, None, 0),
+    ]
+    warnings._filters_mutated()

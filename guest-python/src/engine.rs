@@ -1,0 +1,46 @@
+//! The one engine configuration. The build script compiles the guest with it and the runtime loads the guest with it;
+//! this file is compiled into both, because wasmtime refuses code that was compiled with other settings.
+
+use wasmtime::{Config, OptLevel};
+
+/// Native stack that guest code may use before it traps, in bytes.
+///
+/// CPython's own recursion limits must strike first, so that deep recursion in C code is an exception of the script and not a
+/// trap: this is about twice what the deepest of them was seen to need.
+pub const MAX_WASM_STACK: usize = 8 << 20;
+
+/// Size of a fiber's stack in bytes: what the guest may use, and what host functions need on top of it.
+pub const ASYNC_STACK_SIZE: usize = MAX_WASM_STACK + (1 << 20);
+
+/// Largest hole-free memory image in bytes that wasmtime must accept for copy-on-write initialization, whatever share of it is
+/// zero. The snapshot has to lie below it: wasmtime copies a larger image at each instantiation and does not say so.
+pub const MAX_IMAGE_SIZE: u64 = 256 << 20;
+
+/// The configuration of an engine that can run the guest.
+///
+/// The allocation strategy is left at its default; it does not change the code, so a server may set a pooling one.
+#[must_use]
+pub fn config() -> Config {
+    let mut config = Config::new();
+    config
+        .cranelift_opt_level(OptLevel::Speed)
+        // A run is stopped through the epoch; see the runtime's ticker.
+        .epoch_interruption(true)
+        .max_wasm_stack(MAX_WASM_STACK)
+        .async_stack_size(ASYNC_STACK_SIZE)
+        .memory_init_cow(true)
+        .memory_guaranteed_dense_image_size(MAX_IMAGE_SIZE)
+        .signals_based_traps(true)
+        // Nobody reads wasm frames: the code has no names, and a backtrace costs time at each trap.
+        .wasm_backtrace_max_frames(None)
+        .generate_address_map(false)
+        .native_unwind_info(false)
+        // Proposals that the guest does not use.
+        .wasm_memory64(false)
+        .wasm_multi_memory(false)
+        .wasm_relaxed_simd(false)
+        .wasm_tail_call(false)
+        .wasm_custom_page_sizes(false)
+        .wasm_stack_switching(false);
+    config
+}

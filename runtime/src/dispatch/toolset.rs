@@ -1,0 +1,155 @@
+//! The registered tools, and those that one run may call.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use jsonschema::Validator;
+use serde_json::{Map, Value};
+
+use crate::tool::{Tool, ToolSpec};
+
+/// A tool that is ready to be called.
+pub(super) struct PreparedTool {
+    pub(super) tool: Arc<dyn Tool>,
+    pub(super) spec: ToolSpec,
+    validator: Validator,
+}
+
+impl PreparedTool {
+    /// Checks arguments against the schema. The text names the argument.
+    pub(super) fn check(&self, args: &Map<String, Value>) -> Result<(), String> {
+        // Names first: a schema that forgot `additionalProperties` must not let an unknown argument through.
+        if self.spec.schema.get("additionalProperties").is_none_or(|more| more == false)
+            && let Some(properties) = self.spec.schema.get("properties").and_then(Value::as_object)
+            && let Some(unknown) = args.keys().find(|name| !properties.contains_key(*name))
+        {
+            return Err(format!("{}() got an unexpected argument '{unknown}'", self.spec.name));
+        }
+        if let Some(required) = self.spec.schema.get("required").and_then(Value::as_array)
+            && let Some(missing) = required.iter().filter_map(Value::as_str).find(|name| !args.contains_key(*name))
+        {
+            return Err(format!("{}() is missing the required argument '{missing}'", self.spec.name));
+        }
+        // Cloning is not needed for the common case: the validator reads a borrowed value.
+        let args = Value::Object(args.clone());
+        let Err(error) = self.validator.validate(&args) else { return Ok(()) };
+        let path = error.instance_path().to_string();
+        let name = path.trim_start_matches('/').replace('/', ".");
+        // The value itself may be a megabyte: the text says what was expected, not what was given.
+        let problem = error.masked_with("the value").to_string();
+        Err(if name.is_empty() {
+            format!("{}() arguments: {problem}", self.spec.name)
+        } else {
+            format!("{}() argument '{name}': {problem}", self.spec.name)
+        })
+    }
+}
+
+/// Why a set of tools could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolSetError {
+    /// Two tools have one name.
+    #[error("two tools are named '{0}'")]
+    Duplicate(String),
+    /// A name is not a Python identifier, or is taken by a helper of the module.
+    #[error("'{0}' can't be a tool's name: it must be a Python identifier that is no keyword and no helper of the module")]
+    Name(String),
+    /// A schema is broken.
+    #[error("the schema of tool '{tool}' can't be used: {problem}")]
+    Schema {
+        /// Which tool.
+        tool: String,
+        /// What the validator said.
+        problem: String,
+    },
+}
+
+/// All tools of a sandbox, schemas compiled.
+#[derive(Clone, Default)]
+pub struct ToolSet {
+    tools: Arc<Vec<Arc<PreparedTool>>>,
+}
+
+impl fmt::Debug for ToolSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.tools.iter().map(|t| &t.spec.name)).finish()
+    }
+}
+
+impl ToolSet {
+    /// Prepares tools; their order is kept.
+    pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, ToolSetError> {
+        let mut prepared: Vec<Arc<PreparedTool>> = Vec::new();
+        for tool in tools {
+            let spec = tool.spec();
+            if !is_usable_name(&spec.name) {
+                return Err(ToolSetError::Name(spec.name));
+            }
+            if prepared.iter().any(|p| p.spec.name == spec.name) {
+                return Err(ToolSetError::Duplicate(spec.name));
+            }
+            let validator = jsonschema::validator_for(&spec.schema)
+                .map_err(|e| ToolSetError::Schema { tool: spec.name.clone(), problem: e.to_string() })?;
+            prepared.push(Arc::new(PreparedTool { tool, spec, validator }));
+        }
+        Ok(Self { tools: Arc::new(prepared) })
+    }
+
+    /// Specs of all tools.
+    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
+        self.tools.iter().map(|t| &t.spec)
+    }
+
+    /// The tools of one run: those named, in registered order.
+    pub fn enable(&self, names: &[String]) -> EnabledTools {
+        let tools: Vec<_> = self.tools.iter().filter(|t| names.contains(&t.spec.name)).cloned().collect();
+        EnabledTools { by_name: tools.iter().map(|t| (t.spec.name.clone(), Arc::clone(t))).collect(), tools }
+    }
+}
+
+/// The tools that one run may call.
+#[derive(Clone, Default)]
+pub struct EnabledTools {
+    tools: Vec<Arc<PreparedTool>>,
+    by_name: HashMap<String, Arc<PreparedTool>>,
+}
+
+impl EnabledTools {
+    /// Specs of the enabled tools.
+    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
+        self.tools.iter().map(|t| &t.spec)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Arc<PreparedTool>> {
+        self.by_name.get(name)
+    }
+
+    /// `a, b`, or `none`.
+    pub(super) fn names_text(&self) -> String {
+        if self.tools.is_empty() {
+            return String::from("none");
+        }
+        let mut names: Vec<&str> = self.tools.iter().map(|t| t.spec.name.as_str()).collect();
+        names.sort_unstable();
+        names.join(", ")
+    }
+}
+
+/// Python's keywords: none of them can name a function.
+const KEYWORDS: &[&str] = &[
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif",
+    "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or",
+    "pass", "raise", "return", "try", "while", "with", "yield",
+];
+/// Names that the module has of its own.
+const HELPERS: &[&str] = &["json_parse", "shell_quote", "retry"];
+
+fn is_usable_name(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic())
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !KEYWORDS.contains(&name)
+        && !HELPERS.contains(&name)
+}

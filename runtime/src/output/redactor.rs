@@ -1,0 +1,432 @@
+//! The redactor: everything that finds secrets, built once and shared.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use regex::bytes::{Regex, RegexBuilder};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::clean::Clean;
+use super::config::{ExtraRule, MaskStyle, RedactError};
+use super::cut;
+use super::families::{self, FAMILIES};
+use super::known::{self, Known, Refused, Value};
+use super::mask::{self, Rank, Span};
+use super::strip;
+use super::view::{Edges, Kind, View};
+use super::{assign, collector, headers, pem, urls};
+
+/// Rounds of matching. A mask can free the boundary of what stood next to it, so matching goes on until nothing new is
+/// found; each round beyond the second needs one more secret glued to the one before.
+const MAX_ROUNDS: usize = 16;
+/// Longest user pattern, in bytes.
+const MAX_PATTERN: usize = 1000;
+/// Most user patterns.
+const MAX_PATTERNS: usize = 64;
+/// Largest compiled user pattern, in bytes.
+const PATTERN_MEMORY: usize = 1 << 20;
+/// Finds of one user pattern in one text, after which the rest of the text is masked.
+const MAX_FINDS: usize = 4096;
+/// Text beyond what a preview can show that is looked at, so that a secret at its edge is seen whole.
+const PREVIEW_WINDOW: usize = 64 * 1024;
+
+/// Detectors that are no vendor's, by the name under which they are switched and masked.
+const SHAPES: &[&str] =
+    &["known", "assignment", "header", "cookie", "private_key", "url_password", "url_token", "webhook", "aws_secret_key"];
+
+/// Finds and masks secrets. Cheap to clone.
+#[derive(Clone)]
+pub struct Redactor {
+    rules: Arc<Rules>,
+    known: Arc<Known>,
+    values: Arc<Vec<Value>>,
+    refused: Arc<Vec<(String, Refused)>>,
+}
+
+/// What does not change between runs.
+struct Rules {
+    is_enabled: bool,
+    style: MaskStyle,
+    families: families::Matcher,
+    shapes: Vec<&'static str>,
+    keywords: assign::Keywords,
+    extra: Vec<(String, Regex)>,
+}
+
+impl Redactor {
+    /// Starts with the defaults: on, full masks, all default families, no known values.
+    pub fn builder() -> RedactorBuilder {
+        RedactorBuilder::default()
+    }
+
+    /// The default redactor.
+    ///
+    /// # Errors
+    ///
+    /// None with the built-in table; the type is that of [`RedactorBuilder::build`].
+    pub fn new() -> Result<Self, RedactError> {
+        Self::builder().build()
+    }
+
+    /// The same redactor with more known values: those of one run.
+    ///
+    /// # Errors
+    ///
+    /// If all values together are too long for one automaton.
+    pub fn with_known(
+        &self,
+        values: impl IntoIterator<Item = (String, SecretString)>,
+    ) -> Result<Self, RedactError> {
+        let mut all = (*self.values).clone();
+        let mut refused = (*self.refused).clone();
+        add_known(values, &mut all, &mut refused);
+        if all.len() == self.values.len() {
+            return Ok(Self { refused: Arc::new(refused), ..self.clone() });
+        }
+        let known = Known::new(&all).map_err(RedactError::TooManyValues)?;
+        Ok(Self {
+            rules: Arc::clone(&self.rules),
+            known: Arc::new(known),
+            values: Arc::new(all),
+            refused: Arc::new(refused),
+        })
+    }
+
+    /// Names of the known values that are not masked, and why.
+    pub fn refused(&self) -> &[(String, Refused)] {
+        &self.refused
+    }
+
+    /// Names of the known values that are masked.
+    pub fn known_names(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(|value| value.name.as_str())
+    }
+
+    /// Whether anything is masked at all.
+    pub fn is_enabled(&self) -> bool {
+        self.rules.is_enabled
+    }
+
+    /// Bytes to capture beyond a cut, so that the longest text that is masked is seen whole.
+    pub fn margin(&self) -> usize {
+        collector::Limits::MARGIN.max(self.known.longest().saturating_mul(4).saturating_add(4096))
+    }
+
+    /// Strips and redacts a text that is not cut: an error, a log field, a prompt.
+    pub fn clean(&self, text: &str) -> Clean {
+        let text = strip(text);
+        let spans = self.find(&text, Edges::WHOLE);
+        Clean::from_pipeline(mask::render(&text, 0..text.len(), &spans, self.style()))
+    }
+
+    /// Decodes bytes with replacement, strips and redacts them.
+    pub fn clean_bytes(&self, bytes: &[u8]) -> Clean {
+        let (text, _) = cut::decode_and_strip(bytes, 0, Edges::WHOLE);
+        self.clean(&text)
+    }
+
+    /// At most `max_chars` characters of a text, cut after it was redacted.
+    pub fn preview(&self, text: &str, max_chars: usize) -> Clean {
+        let window = PREVIEW_WINDOW.max(self.margin()).saturating_add(max_chars.saturating_mul(4));
+        if text.len() <= window {
+            return self.clean(text).shortened(max_chars);
+        }
+        let text = strip(&text[..text.floor_char_boundary(window)]).into_owned();
+        let spans = self.find(&text, Edges::HEAD);
+        Clean::from_pipeline(mask::render(&text, 0..text.len(), &spans, self.style()) + "…").shortened(max_chars)
+    }
+
+    /// Whether a value by itself is what a family, a shape or a known value describes. For deciding whether an
+    /// environment variable with a harmless name holds a secret.
+    pub fn looks_secret(&self, value: &str) -> bool {
+        let value = strip(value);
+        self.rules.is_enabled && self.find(&value, Edges::WHOLE).iter().any(|span| span.rank != Rank::Masked)
+    }
+
+    pub(super) fn style(&self) -> MaskStyle {
+        self.rules.style
+    }
+
+    /// Where in an unfinished line a value begins that may become a secret as the line goes on.
+    pub(super) fn open_candidate(&self, line: &str) -> Option<usize> {
+        if !self.rules.extra.is_empty() {
+            // What a pattern of the user needs is not known; patterns never go over a line.
+            return Some(0);
+        }
+        let header = line.rfind("-----");
+        assign::first_value(&self.rules.keywords, line).into_iter().chain(header).min()
+    }
+
+    pub(super) fn known_values(&self) -> &Known {
+        &self.known
+    }
+
+    /// The spans of a stripped text that must not be shown, in order and apart from one another.
+    pub(super) fn find(&self, text: &str, edges: Edges) -> Vec<Span<'_>> {
+        let mut spans: Vec<Span<'_>> = mask::existing(text)
+            .into_iter()
+            .map(|mask| Span { start: mask.start, end: mask.end, label: "", rank: Rank::Masked })
+            .collect();
+        if !self.rules.is_enabled {
+            return Vec::new();
+        }
+        for _ in 0..MAX_ROUNDS {
+            let before = spans.clone();
+            let found = self.find_once(text, edges, &before);
+            if found.is_empty() {
+                break;
+            }
+            spans.extend(found);
+            mask::merge(&mut spans);
+            if spans == before {
+                break;
+            }
+        }
+        spans
+    }
+
+    fn find_once<'r>(&'r self, text: &str, edges: Edges, masked: &[Span<'r>]) -> Vec<Span<'r>> {
+        let mut findings = Findings::new(masked, &self.rules.shapes);
+        if self.rules.has("known") {
+            self.known.find(text, &mut findings);
+        }
+        let view = View::new(text, Kind::Plain, masked);
+        self.rules.find(&view, edges, &mut findings);
+        if text.contains('\u{8}') {
+            let view = View::new(text, Kind::Overstruck, masked);
+            self.rules.find(&view, edges, &mut findings);
+        }
+        findings.found
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Redactor")
+            .field("is_enabled", &self.rules.is_enabled)
+            .field("style", &self.rules.style)
+            .field("known_values", &self.values.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Rules {
+    fn has(&self, shape: &str) -> bool {
+        self.shapes.contains(&shape)
+    }
+
+    fn find<'r>(&'r self, view: &View<'_>, edges: Edges, findings: &mut Findings<'_, 'r>) {
+        findings.through(view, |findings| {
+            self.families.find(view, edges, findings);
+            pem::find(view, edges, findings);
+            headers::find(view, findings);
+            urls::find(view, findings);
+            assign::find(&self.keywords, view, findings);
+            for (name, regex) in &self.extra {
+                find_extra(name, regex, view, findings);
+            }
+        });
+    }
+}
+
+fn find_extra<'r>(name: &'r str, regex: &Regex, view: &View<'_>, findings: &mut Findings<'_, 'r>) {
+    let bytes = view.bytes();
+    let mut start = 0;
+    let mut count = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        for captures in regex.captures_iter(line) {
+            let Some(found) = captures.get(1).or_else(|| captures.get(0)) else {
+                continue;
+            };
+            count += 1;
+            if count > MAX_FINDS {
+                findings.push(start + found.start()..bytes.len(), name, Rank::Extra);
+                return;
+            }
+            findings.push(start + found.start()..start + found.end(), name, Rank::Extra);
+        }
+        start += line.len();
+    }
+}
+
+/// What the detectors of one round have found.
+pub(super) struct Findings<'m, 'r> {
+    masked: &'m [Span<'r>],
+    shapes: &'m [&'static str],
+    /// Found in the current view.
+    pending: Vec<(Range<usize>, &'r str, Rank)>,
+    found: Vec<Span<'r>>,
+}
+
+impl<'m, 'r> Findings<'m, 'r> {
+    fn new(masked: &'m [Span<'r>], shapes: &'m [&'static str]) -> Self {
+        Self { masked, shapes, pending: Vec::new(), found: Vec::new() }
+    }
+
+    /// What is masked already.
+    pub(super) fn masked(&self) -> &'m [Span<'r>] {
+        self.masked
+    }
+
+    /// Reports a range of the current view.
+    pub(super) fn push(&mut self, range: Range<usize>, label: &'r str, rank: Rank) {
+        let is_on = matches!(rank, Rank::Vendor | Rank::Extra) || self.shapes.contains(&label);
+        if is_on && !range.is_empty() {
+            self.pending.push((range, label, rank));
+        }
+    }
+
+    /// Reports a range of the text.
+    pub(super) fn push_source(&mut self, range: Range<usize>, label: &'r str, rank: Rank) {
+        self.found.push(Span { start: range.start, end: range.end, label, rank });
+    }
+
+    /// Runs detectors on a view and brings what they report back to the text.
+    fn through(&mut self, view: &View<'_>, detect: impl FnOnce(&mut Self)) {
+        detect(self);
+        for (range, label, rank) in std::mem::take(&mut self.pending) {
+            self.push_source(view.source(range), label, rank);
+        }
+    }
+}
+
+/// Builds a [`Redactor`].
+#[derive(Debug)]
+pub struct RedactorBuilder {
+    is_enabled: bool,
+    style: MaskStyle,
+    families: Vec<String>,
+    extra: Vec<ExtraRule>,
+    known: Vec<(String, SecretString)>,
+}
+
+impl Default for RedactorBuilder {
+    fn default() -> Self {
+        Self { is_enabled: true, style: MaskStyle::Full, families: Vec::new(), extra: Vec::new(), known: Vec::new() }
+    }
+}
+
+impl RedactorBuilder {
+    /// Whether anything is masked. Terminal control is stripped either way.
+    #[must_use]
+    pub fn enabled(mut self, is_enabled: bool) -> Self {
+        self.is_enabled = is_enabled;
+        self
+    }
+
+    /// How secrets are masked.
+    #[must_use]
+    pub fn mask(mut self, style: MaskStyle) -> Self {
+        self.style = style;
+        self
+    }
+
+    /// Which families are on. An empty list means the default ones; else `default` stands for those, a name switches a
+    /// family on, and a name with `-` before it switches one off.
+    #[must_use]
+    pub fn families(mut self, families: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.families = families.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Patterns of the user, searched on the same view as the families.
+    #[must_use]
+    pub fn extra(mut self, rules: impl IntoIterator<Item = ExtraRule>) -> Self {
+        self.extra.extend(rules);
+        self
+    }
+
+    /// A value that the host knows to be secret, and a name for diagnostics.
+    #[must_use]
+    pub fn known(mut self, name: impl Into<String>, value: SecretString) -> Self {
+        self.known.push((name.into(), value));
+        self
+    }
+
+    /// Builds the redactor.
+    ///
+    /// # Errors
+    ///
+    /// If a family is unknown, a user pattern is refused, or the known values are too long for one automaton.
+    pub fn build(self) -> Result<Redactor, RedactError> {
+        let names = selected(&self.families)?;
+        let extra = compile(self.extra)?;
+        let mut values = Vec::new();
+        let mut refused = Vec::new();
+        add_known(self.known, &mut values, &mut refused);
+        let rules = Rules {
+            is_enabled: self.is_enabled,
+            style: self.style,
+            families: families::Matcher::new(|family| names.contains(&family.name))
+                .map_err(RedactError::TooManyValues)?,
+            shapes: SHAPES.iter().copied().filter(|shape| names.contains(shape)).collect(),
+            keywords: assign::Keywords::new().map_err(RedactError::TooManyValues)?,
+            extra,
+        };
+        Ok(Redactor {
+            rules: Arc::new(rules),
+            known: Arc::new(Known::new(&values).map_err(RedactError::TooManyValues)?),
+            values: Arc::new(values),
+            refused: Arc::new(refused),
+        })
+    }
+}
+
+fn add_known(
+    given: impl IntoIterator<Item = (String, SecretString)>,
+    values: &mut Vec<Value>,
+    refused: &mut Vec<(String, Refused)>,
+) {
+    for (name, value) in given {
+        match known::refusal(value.expose_secret()) {
+            Some(reason) => refused.push((name, reason)),
+            None => values.push(Value { name, value }),
+        }
+    }
+}
+
+/// The names that a list of families switches on.
+fn selected(families: &[String]) -> Result<Vec<&'static str>, RedactError> {
+    let defaults = || FAMILIES.iter().filter(|family| family.is_default).map(|family| family.name).chain(SHAPES.iter().copied());
+    let known_name = |name: &str| FAMILIES.iter().map(|family| family.name).chain(SHAPES.iter().copied()).find(|known| *known == name);
+    let only_removes = families.iter().all(|entry| entry.starts_with('-'));
+    let mut names: Vec<&'static str> = if only_removes { defaults().collect() } else { Vec::new() };
+    for entry in families {
+        let name = entry.strip_prefix('-').unwrap_or(entry);
+        if name == "default" {
+            names.extend(defaults());
+            continue;
+        }
+        let name = known_name(name).ok_or_else(|| RedactError::UnknownFamily { name: name.to_owned() })?;
+        names.retain(|other| *other != name);
+        if !entry.starts_with('-') {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+fn compile(rules: Vec<ExtraRule>) -> Result<Vec<(String, Regex)>, RedactError> {
+    if rules.len() > MAX_PATTERNS {
+        return Err(RedactError::TooManyPatterns { count: rules.len() });
+    }
+    rules.into_iter().map(compile_one).collect()
+}
+
+fn compile_one(rule: ExtraRule) -> Result<(String, Regex), RedactError> {
+    let ExtraRule { name, regex } = rule;
+    if name.is_empty() || name.len() > mask::MAX_LABEL || !name.bytes().all(mask::is_label_byte) {
+        return Err(RedactError::BadName { name });
+    }
+    if regex.len() > MAX_PATTERN {
+        return Err(RedactError::LongPattern { length: regex.len(), name });
+    }
+    let compiled = RegexBuilder::new(&regex).size_limit(PATTERN_MEMORY).dfa_size_limit(PATTERN_MEMORY).build();
+    match compiled {
+        Err(source) => Err(RedactError::BadPattern { name, source: Box::new(source) }),
+        Ok(compiled) if compiled.is_match(b"") => Err(RedactError::EmptyMatch { name }),
+        Ok(compiled) => Ok((name, compiled)),
+    }
+}

@@ -1,0 +1,170 @@
+//! Private storage of one run: made when it starts, gone when it ends, and swept later if this process died in between.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// Prefix of the directories of runs, so that a sweep touches nothing else.
+const RUN_PREFIX: &str = "run-";
+/// File that a live process holds locked inside its directory.
+const LOCK_NAME: &str = ".lock";
+/// A directory without a lock that is younger than this may be one that is just being made.
+const SWEEP_AGE: Duration = Duration::from_secs(60);
+
+/// The directories of all runs of this process: one parent, locked while the process lives.
+#[derive(Debug)]
+pub(super) struct ScratchSpace {
+    root: tempfile::TempDir,
+    _lock: fs::File,
+}
+
+impl ScratchSpace {
+    /// Makes the parent under `base` (itself made if it is missing) and sweeps what dead processes left there.
+    pub(super) fn new(base: &Path) -> io::Result<Self> {
+        make_private(base)?;
+        sweep(base);
+        let root = tempfile::Builder::new().prefix(RUN_PREFIX).rand_bytes(16).tempdir_in(base)?;
+        let lock = fs::File::create_new(root.path().join(LOCK_NAME))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Self { root, _lock: lock })
+    }
+
+    /// Private directories for one run.
+    pub(super) fn for_run(&self, run_id: &str, with_cwd: bool) -> io::Result<PrivateDirs> {
+        let root = self.root.path().join(run_id);
+        let builder = private_builder();
+        builder.create(&root)?;
+        let dirs = PrivateDirs { tmp: root.join("tmp"), cwd: with_cwd.then(|| root.join("cwd")), root };
+        builder.create(&dirs.tmp)?;
+        if let Some(cwd) = &dirs.cwd {
+            builder.create(cwd)?;
+        }
+        Ok(dirs)
+    }
+}
+
+/// One run's directories; dropping removes them.
+#[derive(Debug)]
+pub(super) struct PrivateDirs {
+    root: PathBuf,
+    /// What the script sees as `/tmp`.
+    pub(super) tmp: PathBuf,
+    /// Its private working directory, when it has one.
+    pub(super) cwd: Option<PathBuf>,
+}
+
+impl Drop for PrivateDirs {
+    fn drop(&mut self) {
+        // The common run made no file: two or three rmdir calls are all.
+        let empty = self.cwd.iter().chain([&self.tmp, &self.root]).all(|dir| fs::remove_dir(dir).is_ok());
+        if !empty {
+            // A large tree must not hold up the caller, who may be on the only thread of a runtime.
+            let root = std::mem::take(&mut self.root);
+            let spawned = std::thread::Builder::new().name("gloveport-cleanup".into()).spawn(move || remove_tree(&root));
+            if let Err(error) = spawned {
+                tracing::warn!(%error, "a run's private files are left to the next start's sweep");
+            }
+        }
+    }
+}
+
+/// Removes a tree even where a script took its own rights away.
+fn remove_tree(root: &Path) {
+    if fs::remove_dir_all(root).is_ok() {
+        return;
+    }
+    open_up(root);
+    if let Err(error) = fs::remove_dir_all(root)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, "a run's private files could not be removed; the next start sweeps them");
+    }
+}
+
+fn open_up(root: &Path) {
+    let mut pending = vec![root.to_path_buf()];
+    while let Some(dir) = pending.pop() {
+        let _ = fs::set_permissions(&dir, fs::Permissions::from_mode(0o700));
+        let entries = fs::read_dir(&dir).into_iter().flatten().flatten();
+        pending.extend(entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
+    }
+}
+
+/// Makes a directory of our own, or checks that an existing one is: owned by us, and nobody else may write there.
+pub(super) fn make_private(dir: &Path) -> io::Result<()> {
+    let mut builder = private_builder();
+    builder.recursive(true).create(dir)?;
+    let meta = fs::symlink_metadata(dir)?;
+    let ours = meta.uid() == rustix::process::geteuid().as_raw();
+    if !meta.is_dir() || !ours || meta.mode() & 0o022 != 0 {
+        let problem = "the directory must be a real directory that belongs to this user and that nobody else can write";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{}: {problem}", dir.display())));
+    }
+    Ok(())
+}
+
+fn private_builder() -> fs::DirBuilder {
+    let mut builder = fs::DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+/// Removes directories whose process is gone. Safe to run in several processes at once: whoever gets the lock removes.
+fn sweep(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let dir = entry.path();
+        let is_run = entry.file_name().to_str().is_some_and(|name| name.starts_with(RUN_PREFIX));
+        if is_run && entry.file_type().is_ok_and(|t| t.is_dir()) && is_abandoned(&dir) {
+            remove_tree(&dir);
+        }
+    }
+}
+
+fn is_abandoned(dir: &Path) -> bool {
+    match fs::File::open(dir.join(LOCK_NAME)) {
+        Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
+        Err(_) => fs::metadata(dir)
+            .and_then(|meta| meta.modified())
+            .is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > SWEEP_AGE)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_private_and_go_away() {
+        let base = tempfile::tempdir().unwrap();
+        let scratch = ScratchSpace::new(&base.path().join("a/b")).unwrap();
+        let dirs = scratch.for_run("x", true).unwrap();
+        let (root, tmp) = (dirs.root.clone(), dirs.tmp.clone());
+        assert_eq!(fs::metadata(&tmp).unwrap().mode() & 0o777, 0o700);
+        drop(dirs);
+        assert!(!root.exists());
+    }
+
+    #[test]
+    fn what_a_dead_process_left_is_swept_and_what_lives_is_kept() {
+        let base = tempfile::tempdir().unwrap();
+        let live = ScratchSpace::new(base.path()).unwrap();
+        let dead = base.path().join("run-dead");
+        fs::create_dir(&dead).unwrap();
+        fs::write(dead.join(LOCK_NAME), "").unwrap();
+        fs::write(base.path().join("other"), "").unwrap();
+        let next = ScratchSpace::new(base.path()).unwrap();
+        assert!(!dead.exists() && live.root.path().exists() && next.root.path().exists());
+        assert!(base.path().join("other").exists());
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        fs::set_permissions(base.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(make_private(base.path()).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
+}

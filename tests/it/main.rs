@@ -1,0 +1,25 @@
+//! The one integration binary. Cases of `tests/cases` run on every backend; what needs Rust to observe stands in a module by subject.
+//!
+//! Tests are registered at run time, so that one which needs a missing engine is *ignored* with its reason, and counted.
+
+mod cases;
+mod harness;
+mod hostile;
+mod library;
+mod lifecycle;
+mod seal;
+mod tool_calls;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let trials: Vec<Trial> =
+        [cases::trials(), hostile::trials(), library::trials(), lifecycle::trials(), seal::trials(), tool_calls::trials()]
+            .into_iter()
+            .flatten()
+            .collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}

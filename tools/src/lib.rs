@@ -1,0 +1,31 @@
+//! The tools that a Gloveport script calls, over the granted directory of this machine or a remote workspace.
+//!
+//! Each tool is a module: the type of its arguments (its schema and its text for the model), what it decides as pure functions, and thin I/O through
+//! [`gloveport::workspace::Workspace`]. [`guard`] says which paths are refused inside a workspace, [`host`] is the workspace on this machine.
+#![deny(missing_docs)]
+
+mod answer;
+pub mod guard;
+pub mod host;
+mod read_file;
+mod search_files;
+mod text;
+mod write_file;
+
+use std::sync::Arc;
+
+use gloveport::tool::Tool;
+
+pub use guard::Guard;
+pub use host::{HostWorkspace, HostWorkspaceOptions};
+
+/// `read_file` and `search_files`: they change nothing.
+pub fn reading_tools(guard: &Guard) -> Vec<Arc<dyn Tool>> {
+    vec![read_file::tool(guard.clone()), search_files::tool(guard.clone())]
+}
+
+/// `write_file` and `patch`: they change files of a read-write workspace.
+pub fn writing_tools(guard: &Guard) -> Vec<Arc<dyn Tool>> {
+    let turn = Arc::new(tokio::sync::Mutex::new(()));
+    vec![write_file::tool(guard.clone(), turn)]
+}

@@ -1,0 +1,4 @@
+//! The tools over a real directory, as the dispatcher calls them.
+
+mod files;
+mod support;
