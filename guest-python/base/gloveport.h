@@ -1,4 +1,4 @@
-/* What the three C files of the guest share. ABI.md says what crosses to the host. */
+/* What the C files of the guest share. ABI.md says what crosses to the host. */
 #ifndef GLOVEPORT_H
 #define GLOVEPORT_H
 
@@ -17,5 +17,8 @@ int gloveport_flush(void);
 /* timezone.c: makes TZ of the C environment and `tzif` (a TZif file, or NULL) the zone that the next tzset() takes.
    The bytes are read in place and must stay as they are until the next call. */
 void gloveport_set_zone(const unsigned char *tzif, size_t tzif_len);
+
+/* memory.c: zeroes the memory that is free, once, before the snapshot. */
+void gloveport_wipe_free_memory(void);
 
 #endif

@@ -72,6 +72,7 @@ void gloveport_initialize(void) {
     }
     __wasilibc_deinitialize_environ();
     __wasilibc_reset_preopens();
+    gloveport_wipe_free_memory();
 }
 
 __attribute__((export_name("gloveport_alloc")))

@@ -14,6 +14,10 @@ import _gp_tools as tools
 _PLAIN = (dict, list, str, int, float)
 
 
+# The name of tasks that are given none; None leaves it to asyncio.
+default_task_name = None
+
+
 class _HostSelector:
     """In the place of a selector: waits for a host call, a strand or the loop's next timer."""
 
@@ -46,8 +50,8 @@ class GuestEventLoop(base_events.BaseEventLoop):
         # Nothing sleeps while other code runs, so nothing has to be woken.
         pass
 
-    def create_task(self, coro, **options):
-        return super().create_task(_as_coroutine(coro), **options)
+    def create_task(self, coro, *, name=None, context=None):
+        return super().create_task(_as_coroutine(coro), name=name or default_task_name, context=context)
 
     async def shutdown_default_executor(self, timeout=None):
         self._executor_shutdown_called = True

@@ -49,6 +49,7 @@ class ThreadPoolExecutor(_base.Executor):
         # Strands that wait in `shutdown`.
         self._leaving = []
         self._unfinished = 0
+        self._working = 0
         self._broken = False
         self._shutdown = False
         pools.add(self)
@@ -69,6 +70,7 @@ class ThreadPoolExecutor(_base.Executor):
             worker = threading.Thread(
                 name=f"{self._thread_name_prefix}_{len(self._threads)}", target=_work, args=(self,), daemon=True)
             self._threads.add(worker)
+            self._working += 1
             worker.start()
         return future
 
@@ -82,9 +84,12 @@ class ThreadPoolExecutor(_base.Executor):
                 self._unfinished -= 1
         sched.wake_all(self._idle)
         if wait:
-            sched.block(lambda: not self._unfinished)
+            sched.block(self._has_ended)
 
     shutdown.__doc__ = _base.Executor.shutdown.__doc__
+
+    def _has_ended(self):
+        return not self._unfinished and not self._working
 
     def _break(self):
         self._broken = "A thread initializer failed, the thread pool is not usable anymore"
@@ -99,20 +104,24 @@ def _work(pool):
 
 
 async def _work_in_strand(pool):
-    if pool._initializer is not None:
-        try:
-            await twin.run(pool._initializer, pool._initargs, {})
-        except BaseException:
-            _base.LOGGER.critical("Exception in initializer:", exc_info=True)
-            pool._break()
-            return
-    while True:
-        while pool._queue:
-            await _work_one(pool, *pool._queue.popleft())
-        if pool._shutdown:
-            return
-        pool._idle.append(sched.current)
-        await sched.park()
+    try:
+        if pool._initializer is not None:
+            try:
+                await twin.run(pool._initializer, pool._initargs, {})
+            except BaseException:
+                _base.LOGGER.critical("Exception in initializer:", exc_info=True)
+                pool._break()
+                return
+        while True:
+            while pool._queue:
+                await _work_one(pool, *pool._queue.popleft())
+            if pool._shutdown:
+                return
+            pool._idle.append(sched.current)
+            await sched.park()
+    finally:
+        pool._working -= 1
+        sched.wake_all(pool._leaving)
 
 
 async def _work_one(pool, future, function, args, kwargs):
@@ -136,7 +145,7 @@ async def _work_one(pool, future, function, args, kwargs):
 async def _shutdown_in_strand(self, wait=True, *, cancel_futures=False):
     self.shutdown(wait=False, cancel_futures=cancel_futures)
     if wait:
-        await sched.until(lambda: not self._unfinished, self._leaving)
+        await sched.until(self._has_ended, self._leaving)
 
 
 async def _exit_in_strand(self, *exc_info):

@@ -39,7 +39,7 @@ _eval = eval
 
 # The tool module under its usual name; under another one it is made when imported.
 _TOOL_MODULE = "hermes_tools"
-_tool_module = tools.prebuild()
+tool_module = tools.prebuild()
 
 # Words that a source must hold for a collection at the end to be noticed by anyone: finalizers, coroutines, open files.
 _COLLECT_HINTS = (b"__del__", b"finalize", b"async", b"await", b"yield", b"open", b"File", b"import_module")
@@ -60,6 +60,12 @@ def run(header, code):
     return finish(outcome)
 
 
+def renew():
+    """Forgets the tools that a rehearsal has left in the tool module."""
+    global _tool_module
+    _tool_module = tools.prebuild()
+
+
 def prepare(header, code):
     """Sets the process state up and compiles the script. Returns `(code object, globals)`, to be evaluated."""
     global _collect_at_end, _touches_builtins
@@ -69,7 +75,7 @@ def prepare(header, code):
     name = settings.get("module") or _TOOL_MODULE
     tools.configure(name, settings.get("tools") or "[]")
     if name == _TOOL_MODULE:
-        sys.modules[name] = _tool_module
+        sys.modules[name] = tool_module
     code = bytes(code)
     imports.remember_source(filename, code)
     main = sys.modules["__main__"] = _ModuleType("__main__")

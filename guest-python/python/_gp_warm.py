@@ -63,7 +63,7 @@ def start(packed):
 def seal(packed, run):
     """The last step: warm caches, no traces of the build."""
     _warm_up()
-    _rehearse(run)
+    _rehearse(run, REHEARSALS if packed else 1)
     _forget_state()
     if packed:
         sys.path[:] = [entry for entry in sys.path if not entry.startswith("/boot")]
@@ -219,7 +219,7 @@ fail(0)
 """
 
 
-def _rehearse(run):
+def _rehearse(run, times):
     """Runs a script several times, so that the code of a run is specialized and its first real execution writes to fewer
     pages. It prints nothing and calls no tool."""
     tool = '[{"name": "rehearsal", "doc": "", "params": [{"name": "a", "type": "str", "required": true}]}]'
@@ -227,33 +227,49 @@ def _rehearse(run):
         "argv": ["script.py"], "filename": "script.py", "cwd": None, "path": [], "module": "hermes_tools",
         "tools": tool, "tz": None, "project": True,
     }).encode()
+    import _gp_loop
+    import _gp_run
+    import _gp_tools
+
     main = sys.modules["__main__"]
     path, argv = list(sys.path), list(sys.argv)
-    for _ in range(REHEARSALS):
+    # The interpreter numbers tasks for ever; a script's first one is to be Task-1.
+    _gp_loop.default_task_name = "rehearsal"
+    for _ in range(times):
         for source in (b"", b"print(end='')\n", _REHEARSAL, _ASYNC_REHEARSAL):
             if run(header, source) != 0:
                 raise RuntimeError("the rehearsal failed")
+            _gp_run.tool_module = _gp_tools.prebuild()
         sys.stderr = io.StringIO()
         if run(header, _FAILING_REHEARSAL) != 1:
             raise RuntimeError("the rehearsal of an error failed")
         sys.stderr = sys.__stderr__
+    _gp_loop.default_task_name = None
+    if _gp_run.sched.active():
+        raise RuntimeError("the rehearsal left threads behind")
     sys.modules["__main__"] = main
-    del sys.modules["hermes_tools"]
+    sys.modules.pop(_gp_tools.module_name(), None)
     sys.path[:], sys.argv[:] = path, argv
 
 
 def _forget_state():
     """Takes back what the imports above left in the process: exit hooks, caches, identifiers."""
+    import itertools
     import linecache
     import os
     import re
     import tempfile
+    import threading
     import uuid
     import weakref
 
     import _gp_imports
+    import _gp_pool
 
     atexit._clear()
+    threading._counter = itertools.count(1).__next__
+    _gp_pool.ThreadPoolExecutor._counter = itertools.count().__next__
+    _gp_pool.pools.clear()
     _gp_imports.sources.clear()
     weakref.finalize._registered_with_atexit = False
     linecache.clearcache()

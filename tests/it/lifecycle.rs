@@ -178,7 +178,8 @@ async fn live_output_comes_while_the_script_runs() {
         .filter(|(at, stream, _)| *stream == Stream::Stdout && *at < Duration::from_millis(2_500))
         .map(|(_, _, text)| text.as_str())
         .collect();
-    assert_eq!(early, "first\nno line end");
+    // The last word may be the beginning of something that has to be masked, so it may wait for what follows.
+    assert!(early.starts_with("first\nno line"), "{early:?}");
 }
 
 async fn live_output_never_shows_a_secret_that_is_split() {

@@ -8,6 +8,7 @@ use gloveport::workspace::{Workspace, WorkspaceError};
 use serde_json::{Map, Value, json};
 
 use crate::guard::Guard;
+use crate::host::path::clean;
 
 /// What a tool was about to do with a path, for the text of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +77,7 @@ pub(crate) fn no_nul(argument: &str, text: &str) -> Result<(), ToolError> {
 
 /// Refuses to show what holds credentials. A workspace on this machine asks again for the path behind links.
 pub(crate) fn guard_read(guard: &Guard, workspace: &dyn Workspace, action: Action, path: &str) -> Result<(), ToolError> {
-    match guard.read(&absolute(workspace, path)) {
+    match absolute(workspace, path).and_then(|path| guard.read(&path)) {
         Some(refused) => {
             let error = WorkspaceError::Denied(format!("it is a {}", refused.0));
             Err(failed(action, path, &error))
@@ -87,7 +88,7 @@ pub(crate) fn guard_read(guard: &Guard, workspace: &dyn Workspace, action: Actio
 
 /// Refuses to change what the host would execute, or what holds credentials.
 pub(crate) fn guard_write(guard: &Guard, workspace: &dyn Workspace, path: &str) -> Result<(), String> {
-    match guard.write(Path::new(workspace.root()), &absolute(workspace, path)) {
+    match absolute(workspace, path).and_then(|path| guard.write(Path::new(workspace.root()), &path)) {
         Some(refused) => {
             let error = WorkspaceError::Denied(format!("it is a {}", refused.0));
             Err(explain(Action::Write, path, &error))
@@ -96,8 +97,11 @@ pub(crate) fn guard_write(guard: &Guard, workspace: &dyn Workspace, path: &str) 
     }
 }
 
-fn absolute(workspace: &dyn Workspace, path: &str) -> PathBuf {
-    Path::new(workspace.root()).join(path)
+/// The path as the workspace will take it by its text. What is outside is left to the workspace, which has one answer for all of it.
+fn absolute(workspace: &dyn Workspace, path: &str) -> Option<PathBuf> {
+    let root = Path::new(workspace.root());
+    let path = clean(&root.join(path));
+    path.starts_with(root).then_some(path)
 }
 
 /// Up to five names in the directory of a missing path that look like it, as paths that can be used in its place.

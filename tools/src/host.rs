@@ -10,7 +10,7 @@ mod apply;
 mod confine;
 pub(crate) mod journal;
 pub(crate) mod open;
-mod path;
+pub(crate) mod path;
 mod process;
 
 use std::os::fd::{AsFd, OwnedFd};

@@ -6,6 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use gloveport_backends::RemoteBackend;
+use gloveport_backends::docker::{self, DockerOptions};
 use gloveport_backends::ssh::{self, SshOptions};
 
 static STARTED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
@@ -123,10 +124,91 @@ pub fn ssh_backend() -> RemoteBackend {
 
 // --- dockerd ---------------------------------------------------------------------------------------------------------
 
+/// The image of the tests, made by `mmdebstrap --variant=essential --include=python3` and kept between runs.
+const IMAGE: &str = "gloveport-test:1";
+const IMAGE_FILE: &str = "gloveport-test-image.tar";
+
 pub fn docker_missing() -> Option<String> {
-    Some("not-yet".into())
+    for program in ["dockerd", "docker", "docker-init"] {
+        if !has(program) {
+            return Some(format!("no-{program}"));
+        }
+    }
+    if !image_file().exists() && !has("mmdebstrap") {
+        return Some("no-mmdebstrap".into());
+    }
+    (!is_root()).then(|| "dockerd-needs-root".into())
+}
+
+fn image_file() -> PathBuf {
+    std::env::var_os("GP_TEST_IMAGE").map_or_else(|| std::env::temp_dir().join(IMAGE_FILE), PathBuf::from)
+}
+
+/// Where the engine of this process listens.
+pub fn docker_endpoint() -> &'static str {
+    static ENDPOINT: OnceLock<String> = OnceLock::new();
+    ENDPOINT.get_or_init(|| std::env::var("GP_TEST_DOCKER").unwrap_or_else(|_| start_docker()))
+}
+
+fn start_docker() -> String {
+    let home = home().join("docker");
+    std::fs::create_dir_all(&home).unwrap();
+    let show = |name: &str| home.join(name).display().to_string();
+    let endpoint = format!("unix://{}", show("sock"));
+    let log = std::fs::File::create(home.join("log")).unwrap();
+    // The engine's own files are not for overlayfs when the tests' folder is one already.
+    let child = Command::new("dockerd")
+        .args(["--data-root", &show("data"), "--exec-root", &show("exec"), "-H", &endpoint, "--pidfile", &show("pid")])
+        .args(["--iptables=false", "--ip6tables=false", "--bridge=none", "--log-level", "error"])
+        .stdout(Stdio::null())
+        .stderr(log)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    STARTED.lock().unwrap().push(child);
+    let docker = format!("docker -H {endpoint}");
+    for _ in 0..200 {
+        if Command::new("sh").args(["-c", &format!("{docker} version >/dev/null 2>&1")]).status().unwrap().success() {
+            let file = image_file();
+            if !file.exists() {
+                sh(&format!("mmdebstrap --variant=essential --include=python3 bookworm {}.new && mv {0}.new {0}", file.display()));
+            }
+            sh(&format!("{docker} import {} {IMAGE}", file.display()));
+            return endpoint;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("dockerd did not start: {}", std::fs::read_to_string(home.join("log")).unwrap());
+}
+
+pub fn docker_options() -> DockerOptions {
+    DockerOptions { image: IMAGE.into(), pull: false, ..DockerOptions::default() }
 }
 
 pub fn docker_backend() -> RemoteBackend {
-    unimplemented!()
+    docker::backend(&docker_options(), docker_endpoint(), None).unwrap()
+}
+
+// --- for faults ------------------------------------------------------------------------------------------------------
+
+/// What a child process needs to use the engines of this one.
+pub fn handed_on(place: crate::harness::Place) -> Vec<(String, String)> {
+    match place {
+        crate::harness::Place::Ssh => vec![("GP_TEST_SSH_PORT".into(), sshd().port.to_string())],
+        crate::harness::Place::Docker => vec![("GP_TEST_DOCKER".into(), docker_endpoint().to_owned())],
+        _ => Vec::new(),
+    }
+}
+
+/// Whether somebody holds the lock of a run directory.
+pub fn locked(lock: &Path) -> bool {
+    !Command::new("flock").args(["-n", &lock.display().to_string(), "true"]).status().is_ok_and(|s| s.success())
+}
+
+/// Names of the containers of ours.
+pub fn containers(place: crate::harness::Place) -> Vec<String> {
+    if place != crate::harness::Place::Docker {
+        return Vec::new();
+    }
+    sh(&format!("docker -H {} ps -aq --filter label=org.gloveport", docker_endpoint())).lines().map(str::to_owned).collect()
 }

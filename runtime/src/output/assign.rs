@@ -163,7 +163,8 @@ impl Name {
     }
 
     fn kind(&self, bytes: &[u8]) -> Option<Kind> {
-        if self.is_too_long {
+        // The part before a URL's host is looked at elsewhere.
+        if self.is_too_long || bytes[..self.start].ends_with(b"://") {
             return None;
         }
         let name = &bytes[self.start..self.end];
@@ -333,6 +334,12 @@ fn after_annotation(bytes: &[u8], at: usize) -> usize {
     }
 }
 
+/// Whether a list of assignments goes on here: `NAME=`.
+fn begins_assignment(rest: &[u8]) -> bool {
+    let name = scan::run(rest, 0, 32, |byte| scan::is_word(byte) || matches!(byte, b'-' | b' '));
+    name > 0 && rest.get(name) == Some(&b'=')
+}
+
 /// Length of a value without quotes.
 fn bare_len(rest: &[u8], enclosing: Option<u8>, is_greedy: bool) -> usize {
     let limit = rest.len().min(MAX_VALUE);
@@ -342,6 +349,7 @@ fn bare_len(rest: &[u8], enclosing: Option<u8>, is_greedy: bool) -> usize {
             b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | MASKED => true,
             b'\\' => matches!(rest.get(at + 1), Some(b'n' | b'r' | b't' | b'"' | b'\'' | b'\\') | None),
             _ if Some(byte) == enclosing => true,
+            b',' | b';' | b'&' if is_greedy => begins_assignment(&rest[at + 1..]),
             b',' | b';' | b'&' | b'"' | b'\'' | b'`' | b'<' | b'>' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'|' => !is_greedy,
             _ => false,
         };

@@ -72,8 +72,8 @@ struct Prepared<'r> {
 
 impl<'r> Prepared<'r> {
     fn new(bytes: &[u8], offset: usize, edges: Edges, redactor: &'r Redactor) -> Self {
-        let (text, origins) = decode_and_strip(bytes, offset, edges);
-        let spans = redactor.find(&text, edges);
+        let (text, origins, gaps) = decode_and_strip(bytes, offset, edges);
+        let spans = redactor.find(&text, &gaps, edges);
         Self { text, origins, spans, redactor }
     }
 
@@ -127,19 +127,25 @@ impl<'r> Prepared<'r> {
     }
 }
 
-/// Text without control sequences, and where it comes from in the raw bytes.
-pub(super) fn decode_and_strip(bytes: &[u8], offset: usize, edges: Edges) -> (String, Origins) {
+/// Text without control sequences, where it comes from in the raw bytes, and where in it sequences were.
+pub(super) fn decode_and_strip(bytes: &[u8], offset: usize, edges: Edges) -> (String, Origins, Vec<usize>) {
     let (text, decoded) = decode(bytes, offset, edges);
     let Some(ranges) = strip::kept_ranges(&text) else {
-        return (text, decoded);
+        return (text, decoded, Vec::new());
     };
     let mut stripped = String::with_capacity(text.len());
     let mut origins = Origins::default();
+    let mut gaps = Vec::with_capacity(ranges.len());
+    let mut end = 0;
     for range in ranges {
+        if range.start != end {
+            gaps.push(stripped.len());
+        }
+        end = range.end;
         origins.push_through(&decoded, range.start, range.end);
         stripped.push_str(&text[range]);
     }
-    (stripped, origins)
+    (stripped, origins, gaps)
 }
 
 /// Decodes UTF-8; each invalid sequence becomes one U+FFFD, but a character that the window's edge has cut is left out.

@@ -78,8 +78,6 @@ const MAX_TOKEN: usize = 4096;
 
 /// What is looked at of a token to tell whether it is random.
 const MAX_LOOK: usize = 256;
-/// With less surprise a text is made of words.
-const WORDS: f32 = -8.0;
 /// A gate after so many characters of base64 is a part of it.
 const BASE64_RUN: usize = 24;
 
@@ -230,7 +228,8 @@ impl Candidate<'_> {
     /// Whether what follows the gate reads like words: `glpat-your-token-goes-here`.
     fn is_words(&self, end: usize) -> bool {
         let from = self.gate.end;
-        opaque::surprise(&self.view.bytes()[from..end.min(from + MAX_LOOK)]) < WORDS
+        let body = &self.view.bytes()[from..end.min(from + MAX_LOOK)];
+        !opaque::Traits::of(body).has_digit && opaque::reads_like_words(body)
     }
 
     /// Whether a gate of letters and digits alone stands inside base64, where every such text occurs by chance.

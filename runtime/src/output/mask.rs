@@ -37,6 +37,22 @@ pub(super) struct Span<'r> {
     pub(super) rank: Rank,
 }
 
+impl<'r> Span<'r> {
+    /// Joins an overlapping span that does not begin before this one. The longer one names the mask, or the surer one
+    /// if neither holds the other.
+    fn absorb(&mut self, other: Self) {
+        let is_same = (self.start, self.end) == (other.start, other.end);
+        let is_inside = other.end <= self.end && !is_same;
+        let is_around = other.start == self.start && other.end > self.end;
+        // Of two vendors' findings in the same place, the later one has the longer gate.
+        if is_around || !is_inside && other.rank >= self.rank || self.rank == Rank::Masked && !is_inside {
+            self.label = other.label;
+            self.rank = other.rank;
+        }
+        self.end = self.end.max(other.end);
+    }
+}
+
 /// Sorts spans and joins those that overlap.
 pub(super) fn merge(spans: &mut Vec<Span<'_>>) {
     spans.retain(|span| span.start < span.end);
@@ -44,17 +60,7 @@ pub(super) fn merge(spans: &mut Vec<Span<'_>>) {
     let mut merged: Vec<Span<'_>> = Vec::with_capacity(spans.len());
     for span in spans.drain(..) {
         match merged.last_mut() {
-            Some(last) if span.start < last.end => {
-                // A mask inside a longer finding is no reason to leave the rest of that finding.
-                let is_longer = span.start == last.start && span.end >= last.end || span.end > last.end;
-                // Of two vendors' findings at the same place, the later one has the longer gate.
-                let is_surer = span.rank > last.rank || span.rank == last.rank && span.start == last.start;
-                if last.rank == Rank::Masked && is_longer || is_surer && span.rank != Rank::Masked {
-                    last.label = span.label;
-                    last.rank = span.rank;
-                }
-                last.end = last.end.max(span.end);
-            }
+            Some(last) if span.start < last.end => last.absorb(span),
             _ => merged.push(span),
         }
     }

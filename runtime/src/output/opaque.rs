@@ -86,3 +86,10 @@ pub(super) fn is_random(value: &[u8]) -> bool {
     traits.has_digit && traits.has_letter() && surprise(value) > 0.0
         || value.len() >= 16 && (traits.has_digit || traits.has_lower && traits.has_upper) && surprise(value) > 8.0
 }
+
+/// Whether a text reads like words with something between them. Random ones take more than a bit for each character.
+pub(super) fn reads_like_words(text: &[u8]) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^24")]
+    let len = text.len() as f32;
+    surprise(text) < len / 2.0
+}

@@ -9,11 +9,10 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::clean::Clean;
 use super::config::{ExtraRule, MaskStyle, RedactError};
-use super::cut;
 use super::families::{self, FAMILIES};
 use super::known::{self, Known, Refused, Value};
 use super::mask::{self, Rank, Span};
-use super::strip;
+use super::strip::strip_with_gaps;
 use super::view::{Edges, Kind, View};
 use super::{assign, collector, headers, pem, urls};
 
@@ -115,15 +114,14 @@ impl Redactor {
 
     /// Strips and redacts a text that is not cut: an error, a log field, a prompt.
     pub fn clean(&self, text: &str) -> Clean {
-        let text = strip(text);
-        let spans = self.find(&text, Edges::WHOLE);
+        let (text, gaps) = strip_with_gaps(text);
+        let spans = self.find(&text, &gaps, Edges::WHOLE);
         Clean::from_pipeline(mask::render(&text, 0..text.len(), &spans, self.style()))
     }
 
     /// Decodes bytes with replacement, strips and redacts them.
     pub fn clean_bytes(&self, bytes: &[u8]) -> Clean {
-        let (text, _) = cut::decode_and_strip(bytes, 0, Edges::WHOLE);
-        self.clean(&text)
+        self.clean(&String::from_utf8_lossy(bytes))
     }
 
     /// At most `max_chars` characters of a text, cut after it was redacted.
@@ -132,16 +130,16 @@ impl Redactor {
         if text.len() <= window {
             return self.clean(text).shortened(max_chars);
         }
-        let text = strip(&text[..text.floor_char_boundary(window)]).into_owned();
-        let spans = self.find(&text, Edges::HEAD);
+        let (text, gaps) = strip_with_gaps(&text[..text.floor_char_boundary(window)]);
+        let spans = self.find(&text, &gaps, Edges::HEAD);
         Clean::from_pipeline(mask::render(&text, 0..text.len(), &spans, self.style()) + "…").shortened(max_chars)
     }
 
     /// Whether a value by itself is what a family, a shape or a known value describes. For deciding whether an
     /// environment variable with a harmless name holds a secret.
     pub fn looks_secret(&self, value: &str) -> bool {
-        let value = strip(value);
-        self.rules.is_enabled && self.find(&value, Edges::WHOLE).iter().any(|span| span.rank != Rank::Masked)
+        let (value, gaps) = strip_with_gaps(value);
+        self.rules.is_enabled && self.find(&value, &gaps, Edges::WHOLE).iter().any(|span| span.rank != Rank::Masked)
     }
 
     pub(super) fn style(&self) -> MaskStyle {
@@ -162,8 +160,9 @@ impl Redactor {
         &self.known
     }
 
-    /// The spans of a stripped text that must not be shown, in order and apart from one another.
-    pub(super) fn find(&self, text: &str, edges: Edges) -> Vec<Span<'_>> {
+    /// The spans of a stripped text that must not be shown, in order and apart from one another. `gaps` are the offsets
+    /// at which something was stripped.
+    pub(super) fn find(&self, text: &str, gaps: &[usize], edges: Edges) -> Vec<Span<'_>> {
         let mut spans: Vec<Span<'_>> = mask::existing(text)
             .into_iter()
             .map(|mask| Span { start: mask.start, end: mask.end, label: "", rank: Rank::Masked })
@@ -173,7 +172,7 @@ impl Redactor {
         }
         for _ in 0..MAX_ROUNDS {
             let before = spans.clone();
-            let found = self.find_once(text, edges, &before);
+            let found = self.find_once(text, gaps, edges, &before);
             if found.is_empty() {
                 break;
             }
@@ -186,15 +185,15 @@ impl Redactor {
         spans
     }
 
-    fn find_once<'r>(&'r self, text: &str, edges: Edges, masked: &[Span<'r>]) -> Vec<Span<'r>> {
+    fn find_once<'r>(&'r self, text: &str, gaps: &[usize], edges: Edges, masked: &[Span<'r>]) -> Vec<Span<'r>> {
         let mut findings = Findings::new(masked, &self.rules.shapes);
         if self.rules.has("known") {
             self.known.find(text, &mut findings);
         }
-        let view = View::new(text, Kind::Plain, masked);
+        let view = View::new(text, Kind::Plain, masked).with_gaps(gaps);
         self.rules.find(&view, edges, &mut findings);
         if text.contains('\u{8}') {
-            let view = View::new(text, Kind::Overstruck, masked);
+            let view = View::new(text, Kind::Overstruck, masked).with_gaps(gaps);
             self.rules.find(&view, edges, &mut findings);
         }
         findings.found

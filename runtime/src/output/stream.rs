@@ -81,9 +81,9 @@ impl Streamer {
 
     fn release(&mut self, moment: Moment) -> Clean {
         let edges = if moment == Moment::End { Edges::WHOLE } else { Edges::HEAD };
-        let (text, origins) = cut::decode_and_strip(&self.bytes, 0, edges);
+        let (text, origins, gaps) = cut::decode_and_strip(&self.bytes, 0, edges);
         let redactor = self.redactor.clone();
-        let spans = redactor.find(&text, Edges::WHOLE);
+        let spans = redactor.find(&text, &gaps, Edges::WHOLE);
         let from = first_at(&text, &origins, self.released);
         let to = self.release_point(&text, &spans, moment).max(from);
         let shown = self.render(&text, from, to, &spans);

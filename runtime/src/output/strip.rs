@@ -31,6 +31,24 @@ pub fn strip(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Text without control sequences, and the offsets in it at which there were some.
+pub(super) fn strip_with_gaps(text: &str) -> (Cow<'_, str>, Vec<usize>) {
+    let Some(ranges) = kept_ranges(text) else {
+        return (Cow::Borrowed(text), Vec::new());
+    };
+    let mut stripped = String::with_capacity(text.len());
+    let mut gaps = Vec::with_capacity(ranges.len());
+    let mut end = 0;
+    for range in ranges {
+        if range.start != end {
+            gaps.push(stripped.len());
+        }
+        end = range.end;
+        stripped.push_str(&text[range]);
+    }
+    (Cow::Owned(stripped), gaps)
+}
+
 /// The ranges of `text` that remain, or `None` if all of it does.
 pub(super) fn kept_ranges(text: &str) -> Option<Vec<Range<usize>>> {
     let mut next = next_control(text.as_bytes(), 0)?;

@@ -78,7 +78,7 @@ fn is_password(value: &[u8], style: Style) -> bool {
         _ if has_blank => value.len() >= 12 && traits.has_digit && surprise(value) > 12.0,
         Style::Wire => value.len() >= 6,
         _ if value.len() < 6 => false,
-        Style::Bare => traits.has_digit && is_mixed && surprise(value) > 0.0 || surprise(value) > 10.0,
+        Style::Bare => traits.has_digit && is_mixed && surprise(value) > -3.0 || surprise(value) > 10.0,
         _ => traits.has_digit && is_mixed && surprise(value) > -4.0 || surprise(value) > 10.0,
     }
 }

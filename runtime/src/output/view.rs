@@ -49,13 +49,15 @@ pub(super) struct View<'a> {
     bytes: Cow<'a, [u8]>,
     /// `None` where the view is the text itself.
     origins: Option<Origins>,
+    /// Where in the text something had been that is not in it any more.
+    gaps: &'a [usize],
 }
 
 impl<'a> View<'a> {
     /// The view of `text` in which each of `masked` is one byte.
     pub(super) fn new(text: &'a str, kind: Kind, masked: &[Span<'_>]) -> Self {
         if kind == Kind::Plain && masked.is_empty() && !text.bytes().any(needs_care) {
-            return Self { bytes: Cow::Borrowed(text.as_bytes()), origins: None };
+            return Self { bytes: Cow::Borrowed(text.as_bytes()), origins: None, gaps: &[] };
         }
         let mut builder = Builder { kind, bytes: Vec::with_capacity(text.len()), origins: Origins::default() };
         let mut at = 0;
@@ -65,7 +67,13 @@ impl<'a> View<'a> {
             at = span.end;
         }
         builder.push_text(text, at..text.len());
-        Self { bytes: Cow::Owned(builder.bytes), origins: Some(builder.origins) }
+        Self { bytes: Cow::Owned(builder.bytes), origins: Some(builder.origins), gaps: &[] }
+    }
+
+    /// The same view, which also knows where control sequences were stripped from the text.
+    pub(super) fn with_gaps(mut self, gaps: &'a [usize]) -> Self {
+        self.gaps = gaps;
+        self
     }
 
     /// The bytes to match.
@@ -83,12 +91,20 @@ impl<'a> View<'a> {
 
     /// Whether something was dropped right before `at`.
     pub(super) fn is_gap(&self, at: usize) -> bool {
-        self.origins.as_ref().is_some_and(|origins| origins.is_gap(at))
+        let is_stripped = || {
+            let range = self.source(at..at);
+            let index = self.gaps.partition_point(|gap| *gap < range.start);
+            self.gaps.get(index).is_some_and(|gap| *gap <= range.end)
+        };
+        self.origins.as_ref().is_some_and(|origins| origins.is_gap(at)) || !self.gaps.is_empty() && is_stripped()
     }
 
     /// The last place in `from..=to` where something was dropped.
     pub(super) fn last_gap(&self, from: usize, to: usize) -> Option<usize> {
-        self.origins.as_ref()?.last_gap(from, to)
+        if self.gaps.is_empty() {
+            return self.origins.as_ref()?.last_gap(from, to);
+        }
+        (from..=to.min(self.bytes.len())).rev().find(|at| self.is_gap(*at))
     }
 }
 

@@ -12,11 +12,10 @@ use super::host_call::{CallBounds, HostCalls};
 use super::limiter::MemoryLimiter;
 use super::private_dir::PrivateDirs;
 use super::streams::{GuestStreams, SinkStream};
+use super::syscalls::HOSTCALL_BYTES;
 use crate::backend::{BackendError, Exit, ExitCause, RunIo, Stream};
 use crate::job::{Job, Mode};
 
-/// Host bytes that one system call may copy. A file write of 10 MB must fit (CPython writes in one call), and it counts toward the run's memory bound.
-const HOSTCALL_BYTES: usize = 64 << 20;
 /// Exit code of a process that died of `abort()`.
 const ABORTED: i32 = 128 + 6;
 

@@ -19,6 +19,8 @@ const ENOSPC: i32 = 51;
 const OFLAG_CREAT: i32 = 1;
 /// Standard descriptors: their bytes are output, not files.
 const STDERR: i32 = 2;
+/// Host bytes that one system call may copy. A file write of 10 MB must fit (CPython writes in one call).
+pub(super) const HOSTCALL_BYTES: usize = 64 << 20;
 /// Vectors that one write may have; CPython uses one.
 const MAX_VECTORS: u32 = 1_024;
 
@@ -60,6 +62,8 @@ type PathOpen = (i32, i32, i32, i32, i32, i64, i64, i32, i32);
 fn split<'a>(caller: &'a mut Caller<'_, Guest>) -> Result<(GuestMemory<'a>, &'a mut Guest)> {
     let memory = memory(caller)?;
     let (data, guest) = memory.data_and_store_mut(caller);
+    // What one call may copy on the host, renewed for each as wasmtime's own linker does.
+    guest.wasi.set_hostcall_fuel(HOSTCALL_BYTES);
     Ok((GuestMemory::Unshared(data), guest))
 }
 

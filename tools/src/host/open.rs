@@ -53,7 +53,7 @@ impl Inner {
                 let tail = rest.as_path();
                 let target =
                     if target.is_absolute() { self.roots.relative(target.to_str()?)? } else { parent.join(target) };
-                path = target.join(tail);
+                path = if tail.as_os_str().is_empty() { target } else { target.join(tail) };
                 continue 'restart;
             }
             return Some(path);

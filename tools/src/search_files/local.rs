@@ -220,7 +220,8 @@ fn handle_root(dir: &Dir) -> PathBuf {
 
 /// Opens without following any link, within the directory.
 fn open_beneath(dir: BorrowedFd<'_>, path: &Path, how: OFlags) -> Option<OwnedFd> {
-    let flags = how | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
+    let calm = if how == OFlags::PATH { OFlags::empty() } else { OFlags::NONBLOCK | OFlags::NOCTTY };
+    let flags = how | calm | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve).ok()
 }
