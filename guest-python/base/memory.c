@@ -11,7 +11,8 @@
 #define LARGEST_BLOCK ((size_t)64 << 20)
 #define SMALLEST_BLOCK ((size_t)128)
 
-static int growth_is_refused;
+/* Volatile because the compiler takes it for granted that malloc does not look at it. */
+static volatile int growth_is_refused;
 
 /* Takes the place of wasi-libc's sbrk(), which malloc gets its memory from: the same, with a switch. */
 void *sbrk(intptr_t increment) {

@@ -64,9 +64,12 @@ class Command:
     def end(self, cancelled=False):
         """Kills the command with everything below it."""
         self._silent = self._silent or cancelled
-        for pid in process.descendants(self._proc.pid):
-            process.kill_one(pid)
+        below = process.descendants(self._proc.pid)
+        # The shell first: it would have a word to say about its children's deaths.
+        process.kill_one(self._proc.pid)
         process.kill_group(self._proc.pid)
+        for pid in below:
+            process.kill_one(pid)
         if self._ending is None:
             self._ending = time.monotonic() + KILL_SECONDS
 

@@ -78,7 +78,7 @@ def start(argv, env, cwd, stdin, pass_fds=(), limits=(), umask=0o022, directory=
         for name, value in limits:
             _limit(name, value)
 
-    return subprocess.Popen(
+    process = subprocess.Popen(
         argv,
         stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -92,6 +92,8 @@ def start(argv, env, cwd, stdin, pass_fds=(), limits=(), umask=0o022, directory=
         restore_signals=True,
         preexec_fn=prepare,
     )
+    _offer(process.pid)
+    return process
 
 
 def _limit(name, value):
@@ -102,6 +104,15 @@ def _limit(name, value):
             value = min(value, hard)
         resource.setrlimit(kind, (value, value))
     except (AttributeError, ValueError, OSError):
+        pass
+
+
+def _offer(pid):
+    """Where memory runs out, the kernel is to end what was started here and not the relay."""
+    try:
+        with open("/proc/%d/oom_score_adj" % pid, "w") as file:
+            file.write("500")
+    except OSError:
         pass
 
 

@@ -22,6 +22,8 @@ import gp_run
 VERSION = 1
 READ_SIZE = 1 << 20
 SWEEP_SECONDS = 2.0
+# A relay that has nothing to do looks for leftovers once, this long after its start.
+SWEEP_AFTER, IDLE_SWEEP_SECONDS = 5.0, 0.2
 
 
 class Relay:
@@ -44,6 +46,7 @@ class Relay:
         self._children = False
         self._heard = time.monotonic()
         self._writing = False
+        self._sweep_due = time.monotonic() + SWEEP_AFTER
         self.umask = 0o022
 
     @property
@@ -97,6 +100,12 @@ class Relay:
         if now - self._heard > self.lease:
             self._ending = True
         wake = min(self._heard + self.lease, self._files.tick(now))
+        if self._sweep_due is not None and self.run is None and self.place is not None:
+            if now >= self._sweep_due:
+                self._sweep_due = None
+                rundir.sweep(self.place, IDLE_SWEEP_SECONDS, None, process.end_orphans)
+            else:
+                wake = min(wake, self._sweep_due)
         if self.run is not None:
             wake = min(wake, self.run.tick(now))
             if self.run.phase == gp_run.DONE:

@@ -2,7 +2,7 @@
 
 use gloveport::job::Access;
 use gloveport::policy::env::{Origin, Profile, Scrubbed, scrub, set_ours};
-use gloveport::policy::{Platform, env};
+use gloveport::policy::Platform;
 use gloveport::{Request, Sandbox};
 
 use crate::Host;
@@ -141,7 +141,7 @@ mod tests {
         let variables = [("LANG", "value-a"), ("MY_TOKEN", "value-b"), ("MINE", "value-c"), ("ODD\x1b[2J", "value-d")];
         let variables: Vec<_> = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let pass = ["MINE".to_owned(), "GONE".to_owned()];
-        let mut found = scrub(&variables, &pass, env::Profile::Wasi, Platform::Unix, &|_| false);
+        let mut found = scrub(&variables, &pass, Profile::Wasi, Platform::Unix, &|_| false);
         set_ours(&mut found, None, Profile::Wasi);
         assert_eq!(
             describe(&found),

@@ -133,7 +133,7 @@ fn properties_of_a_tool_keep_their_order() {
 #[cfg(unix)]
 #[test]
 fn a_file_that_anybody_can_write_is_refused() {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::PermissionsExt;
     let place = Place::new(&[("project/gloveport.toml", "")]);
     std::fs::set_permissions(place.path("project/gloveport.toml"), PermissionsExt::from_mode(0o666)).unwrap();
     assert_eq!(place.load(&[]).unwrap_err(), "project/gloveport.toml: is refused: anybody can write it (chmod o-w)");

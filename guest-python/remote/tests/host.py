@@ -22,6 +22,7 @@ SHARED = {
     "_gp_sched": (REMOTE, "_gp_remote"), "_gp_tools": (SHIM, "_gp_tools"), "_gp_await": (SHIM, "_gp_await"),
     "_gp_rewrite": (SHIM, "_gp_rewrite"), "_gp_rewrite_flow": (SHIM, "_gp_rewrite_flow"),
 }
+JSON_KINDS = (frames.HELLO, frames.EXIT, frames.FAILED, frames.STARTED, frames.SWEPT)
 TOOLS = json.dumps([
     {"name": "echo", "doc": "Echoes.", "params": [{"name": "value", "type": "str", "required": True}], "returns": "dict"},
     {"name": "slow", "doc": "Waits.", "params": [{"name": "seconds", "type": "float", "required": True}], "returns": "dict"},
@@ -93,7 +94,11 @@ class Host:
 
     def _read(self):
         while True:
-            data = os.read(self.process.stdout.fileno(), 1 << 20)
+            try:
+                data = os.read(self.process.stdout.fileno(), 1 << 20)
+            except (OSError, ValueError):
+                # The test is over and has closed the pipe.
+                data = b""
             if not data:
                 self.inbox.put((None, b""))
                 return
@@ -154,7 +159,7 @@ class Host:
                 time.sleep(0.1)
                 raise AssertionError("relay ended; stderr: %s" % self.stderr.decode())
             if kind in kinds:
-                return json.loads(payload.decode()) if payload[:1] == b"{" else payload
+                return json.loads(payload.decode()) if kind in JSON_KINDS else payload
             if kind == frames.FAILED:
                 raise AssertionError("failed: %s" % payload)
 

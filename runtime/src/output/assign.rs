@@ -33,6 +33,8 @@ pub(super) enum Style {
     Wire,
     /// A quoted value.
     Quoted,
+    /// A quoted value after a quoted name and a comma, which may as well be two items of a list.
+    Listed,
     /// Anything else, such as YAML and code.
     Bare,
 }
@@ -250,17 +252,7 @@ impl Assignment {
         }
         let prefix = scan::run(bytes, at, 2, |byte| matches!(byte | 0x20, b'b' | b'r' | b'f' | b'u'));
         if let Some(quote) = Quote::at(bytes, at + prefix) {
-            // A pair such as `('NAME', 'value')` is one only if the name is all that is quoted.
-            let is_pair = separator == b',';
-            if is_pair && !matches!(name.start.checked_sub(1).map(|at| bytes[at]), Some(b'"' | b'\'')) {
-                return None;
-            }
-            let is_dumped = closing.is_some() && (!is_pair || bytes[name.start..name.end].contains(&b'_'));
-            let style = if name.is_upper(bytes) && (is_adjacent || is_dumped) {
-                Style::Environment
-            } else {
-                Style::Quoted
-            };
+            let style = quoted_style(bytes, name, separator, quote, is_adjacent, closing.is_some())?;
             return Self::quoted(bytes, at + prefix + quote.len, quote, style);
         }
         if separator == b',' {
@@ -318,6 +310,19 @@ fn separator(bytes: &[u8], at: usize, name: &Name, is_quoted: bool) -> Option<(u
         [byte, ..] if name.is_flag && at > name.end && !matches!(byte, b'-' | b'\n') => Some((b' ', 0)),
         _ => None,
     }
+}
+
+/// How sure an assignment with a quoted value is one.
+fn quoted_style(bytes: &[u8], name: &Name, separator: u8, quote: Quote, is_adjacent: bool, is_quoted: bool) -> Option<Style> {
+    let before = name.start.checked_sub(1).map(|at| bytes[at]);
+    let is_environment = name.is_upper(bytes) && (is_adjacent || is_quoted);
+    if separator != b',' {
+        return Some(if is_environment { Style::Environment } else { Style::Quoted });
+    }
+    // `('NAME', 'value')`, as Python shows the items of an environment, is a pair only if the name is all that is quoted.
+    let is_whole = matches!(before, Some(b'"' | b'\''));
+    let is_item = is_environment && quote.mark == b'\'' && bytes[name.start..name.end].contains(&b'_');
+    is_whole.then_some(if is_item { Style::Environment } else { Style::Listed })
 }
 
 /// Skips a type between `name:` and `= value`, as in `key: str = "…"` and `let key: &str = "…"`.

@@ -13,7 +13,7 @@ use super::mask::Rank;
 use super::opaque;
 use super::redactor::Findings;
 use super::scan::{self, Class};
-use super::view::{Edges, View};
+use super::view::{Edges, Kind, View};
 
 pub use rows::FAMILIES;
 pub use sample::Sampler;
@@ -81,6 +81,10 @@ const MAX_LOOK: usize = 256;
 /// A gate after so many characters of base64 is a part of it.
 const BASE64_RUN: usize = 24;
 
+/// Shortest rest of a key in a next line that is masked, and most of such lines.
+const MIN_PIECE: usize = 8;
+const MAX_LINES: usize = 24;
+
 /// The rows that are switched on, ready to search.
 #[derive(Debug)]
 pub(super) struct Matcher {
@@ -104,11 +108,26 @@ impl Matcher {
         let mut runs = Runs::default();
         for gate in self.gates.find_overlapping_iter(view.bytes()) {
             let family = self.rows[gate.pattern().as_usize()];
-            let candidate = Candidate { view, edges, family, gate: gate.start()..gate.end() };
+            let candidate = Candidate { view, edges, family, gate: gate.range() };
             if let Some((start, end)) = candidate.token(&mut runs) {
                 findings.push(start..end, family.name, Rank::Vendor);
             }
         }
+    }
+
+    /// Start of the first token that may have begun in `text`, of whole lines, and go on in the next line.
+    pub(super) fn open_token(&self, text: &str) -> Option<usize> {
+        let line = text.trim_end_matches(['\n', '\r']);
+        let from = line.floor_char_boundary(line.len().saturating_sub(MAX_TOKEN));
+        let word = line[from..].rfind([' ', '\t', '\n']).map_or(from, |blank| from + blank + 1);
+        let view = View::new(&line[word..], Kind::Joined, &[]);
+        let open = self.gates.find_overlapping_iter(view.bytes()).find(|gate| {
+            let family = self.rows[gate.pattern().as_usize()];
+            let has_run = |class: Class| view.bytes()[gate.end()..].iter().all(|byte| class.has(*byte) || !byte.is_ascii_alphanumeric());
+            let may_go_on = family.parts.iter().any(|part| matches!(part, Part::Run(class, ..) if has_run(*class)));
+            may_go_on && scan::starts_token(&view, gate.start()) || family.lead.is_some()
+        });
+        open.map(|_| word)
     }
 }
 
@@ -199,7 +218,7 @@ impl Candidate<'_> {
 
     /// The last run goes to its boundary. Where it is too long, it may be two things with something invisible between.
     fn last_run_end(&self, class: Class, min: usize, max: usize, at: usize, runs: &mut Runs) -> Option<usize> {
-        let end = runs.end(self.view.bytes(), at, class);
+        let end = self.joined_end(at, min, runs.end(self.view.bytes(), at, class));
         let len = end - at;
         if (min..=max).contains(&len) {
             return Some(end);
@@ -211,10 +230,30 @@ impl Candidate<'_> {
         self.view.last_gap(at + min, at + max)
     }
 
+    /// Where a run that goes over line ends stops. It takes further lines until it is long enough, and then only such as
+    /// look like the rest of a key: the first word of the next line must not vanish with a key at the end of this one.
+    fn joined_end(&self, from: usize, min: usize, end: usize) -> usize {
+        let breaks = self.view.breaks_after(from);
+        let mut taken = 0;
+        for (index, at) in breaks.iter().copied().enumerate() {
+            if at >= end {
+                break;
+            }
+            let next = breaks.get(index + 1).map_or(end, |next| end.min(*next));
+            let line = &self.view.bytes()[at..next];
+            let is_rest = line.len() >= MIN_PIECE && opaque::is_piece(line);
+            if at - from >= min && (!is_rest || taken == MAX_LINES) {
+                return at;
+            }
+            taken += usize::from(at - from >= min);
+        }
+        end
+    }
+
     fn loose_end(&self, runs: &mut Runs) -> Option<usize> {
         let loose = self.family.loose?;
         let from = self.gate.end;
-        let end = runs.end(self.view.bytes(), from, loose.class);
+        let end = self.joined_end(from, loose.min, runs.end(self.view.bytes(), from, loose.class));
         let len = end - from;
         let fits = (loose.min..=MAX_TOKEN).contains(&len) && scan::ends_token(self.view, end);
         (fits && self.is_random(end)).then_some(end)

@@ -60,7 +60,7 @@ fn is_common(value: &str) -> bool {
 }
 
 /// A dictionary word, also with an ending or with a digit after it.
-fn is_word(value: &str) -> bool {
+pub(super) fn is_word(value: &str) -> bool {
     let stem = value.trim_end_matches(|char: char| char.is_ascii_digit());
     let has_number = value.len() - stem.len() > 1;
     let endings = ["", "s", "ed", "d", "ing", "ly", "er", "able"];

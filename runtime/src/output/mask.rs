@@ -73,14 +73,16 @@ pub(super) fn around<'a, 'r>(spans: &'a [Span<'r>], at: usize) -> Option<&'a Spa
     spans.get(index).filter(|span| span.start < at)
 }
 
-/// The masks that a text already has. They are left as they are, which makes redacting idempotent.
-pub(super) fn existing(text: &str) -> Vec<Range<usize>> {
+/// The masks that a text already has, if their names are ours. They are left as they are, which makes redacting
+/// idempotent.
+pub(super) fn existing(text: &str, is_ours: impl Fn(&str) -> bool) -> Vec<Range<usize>> {
     let mut masks = Vec::new();
     for (start, _) in text.match_indices(OPEN) {
         let label = &text.as_bytes()[start + OPEN.len()..];
         let len = label.iter().take(MAX_LABEL).take_while(|byte| is_label_byte(**byte)).count();
-        if len > 0 && label.get(len) == Some(&b']') {
-            masks.push(start..start + OPEN.len() + len + 1);
+        let end = start + OPEN.len() + len;
+        if len > 0 && label.get(len) == Some(&b']') && is_ours(&text[start + OPEN.len()..end]) {
+            masks.push(start..end + 1);
         }
     }
     masks

@@ -1,5 +1,6 @@
 //! The redactor: everything that finds secrets, built once and shared.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::{assign, collector, headers, pem, urls};
 
 /// Rounds of matching. A mask can free the boundary of what stood next to it, so matching goes on until nothing new is
 /// found; each round beyond the second needs one more secret glued to the one before.
-const MAX_ROUNDS: usize = 16;
+const MAX_ROUNDS: usize = 8;
 /// Longest user pattern, in bytes.
 const MAX_PATTERN: usize = 1000;
 /// Most user patterns.
@@ -51,6 +52,8 @@ struct Rules {
     shapes: Vec<&'static str>,
     keywords: assign::Keywords,
     extra: Vec<(String, Regex)>,
+    /// Every name that a mask can have. Only these make a mask: else a script could write its secret as one.
+    labels: HashSet<String>,
 }
 
 impl Redactor {
@@ -146,6 +149,11 @@ impl Redactor {
         self.rules.style
     }
 
+    /// Start of a vendor's token that may have begun in whole lines and go on in the next one.
+    pub(super) fn open_token(&self, text: &str) -> Option<usize> {
+        self.rules.families.open_token(text)
+    }
+
     /// Where in an unfinished line a value begins that may become a secret as the line goes on.
     pub(super) fn open_candidate(&self, line: &str) -> Option<usize> {
         if !self.rules.extra.is_empty() {
@@ -163,7 +171,7 @@ impl Redactor {
     /// The spans of a stripped text that must not be shown, in order and apart from one another. `gaps` are the offsets
     /// at which something was stripped.
     pub(super) fn find(&self, text: &str, gaps: &[usize], edges: Edges) -> Vec<Span<'_>> {
-        let mut spans: Vec<Span<'_>> = mask::existing(text)
+        let mut spans: Vec<Span<'_>> = mask::existing(text, |label| self.rules.labels.contains(label))
             .into_iter()
             .map(|mask| Span { start: mask.start, end: mask.end, label: "", rank: Rank::Masked })
             .collect();
@@ -192,6 +200,10 @@ impl Redactor {
         }
         let view = View::new(text, Kind::Plain, masked).with_gaps(gaps);
         self.rules.find(&view, edges, &mut findings);
+        if text.contains('\n') {
+            let view = View::new(text, Kind::Joined, masked).with_gaps(gaps);
+            findings.through(&view, |findings| self.rules.families.find(&view, edges, findings));
+        }
         if text.contains('\u{8}') {
             let view = View::new(text, Kind::Overstruck, masked).with_gaps(gaps);
             self.rules.find(&view, edges, &mut findings);
@@ -362,6 +374,7 @@ impl RedactorBuilder {
                 .map_err(RedactError::TooManyValues)?,
             shapes: SHAPES.iter().copied().filter(|shape| names.contains(shape)).collect(),
             keywords: assign::Keywords::new().map_err(RedactError::TooManyValues)?,
+            labels: all_names().map(str::to_owned).chain(extra.iter().map(|(name, _)| name.clone())).collect(),
             extra,
         };
         Ok(Redactor {
@@ -386,10 +399,15 @@ fn add_known(
     }
 }
 
+/// Names of all families and shapes.
+fn all_names() -> impl Iterator<Item = &'static str> {
+    FAMILIES.iter().map(|family| family.name).chain(SHAPES.iter().copied())
+}
+
 /// The names that a list of families switches on.
 fn selected(families: &[String]) -> Result<Vec<&'static str>, RedactError> {
     let defaults = || FAMILIES.iter().filter(|family| family.is_default).map(|family| family.name).chain(SHAPES.iter().copied());
-    let known_name = |name: &str| FAMILIES.iter().map(|family| family.name).chain(SHAPES.iter().copied()).find(|known| *known == name);
+    let known_name = |name: &str| all_names().find(|known| *known == name);
     let only_removes = families.iter().all(|entry| entry.starts_with('-'));
     let mut names: Vec<&'static str> = if only_removes { defaults().collect() } else { Vec::new() };
     for entry in families {

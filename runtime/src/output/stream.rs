@@ -108,6 +108,11 @@ impl Streamer {
         if open >= if moment == Moment::Newline { MAX_PIECE } else { 1 } {
             to = word_start(text, to - open);
         }
+        if let Some(token) = self.redactor.open_token(&text[..to])
+            && text[token..to].trim_end().len() >= MAX_PIECE
+        {
+            to = token;
+        }
         if let Some(header) = pem::unresolved(&text[..to]) {
             to = header;
         }

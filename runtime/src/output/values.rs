@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use aho_corasick::AhoCorasick;
 
 use super::assign::{Kind, Style};
+use super::known;
 use super::mask;
-use super::opaque::{Traits, surprise};
+use super::opaque::{Traits, reads_like_words, surprise};
 use super::view::MASKED;
 
 /// Shortest value that is masked anywhere.
@@ -46,7 +47,7 @@ pub(super) fn is_secret(value: &[u8], kind: Kind, style: Style) -> bool {
         return false;
     }
     let lower = value.to_ascii_lowercase();
-    if is_reference(&lower, style) || is_placeholder(&lower) || is_number(value, kind, style) || is_place(value) {
+    if is_reference(&lower, style) || is_placeholder(&lower) || is_number(value, kind, style) || is_place(value) || is_constant(value) {
         return false;
     }
     match kind {
@@ -78,9 +79,14 @@ fn is_password(value: &[u8], style: Style) -> bool {
         _ if has_blank => value.len() >= 12 && traits.has_digit && surprise(value) > 12.0,
         Style::Wire => value.len() >= 6,
         _ if value.len() < 6 => false,
-        Style::Bare => traits.has_digit && is_mixed && surprise(value) > -3.0 || surprise(value) > 10.0,
-        _ => traits.has_digit && is_mixed && surprise(value) > -4.0 || surprise(value) > 10.0,
+        Style::Listed => traits.has_digit && is_mixed && surprise(value) > 0.0,
+        Style::Quoted => !is_dictionary_word(value) && value.iter().all(|byte| *byte >= b' '),
+        _ => traits.has_digit && is_mixed && surprise(value) > -3.0 || surprise(value) > 10.0,
     }
+}
+
+fn is_dictionary_word(value: &[u8]) -> bool {
+    std::str::from_utf8(value).is_ok_and(|value| known::is_word(&value.to_lowercase()))
 }
 
 fn is_key(value: &[u8], style: Style) -> bool {
@@ -91,7 +97,7 @@ fn is_key(value: &[u8], style: Style) -> bool {
     match style {
         Style::Environment => value.len() >= 6,
         Style::Wire => value.len() >= 8 && (traits.has_digit || surprise(value) > 0.0 || value.len() >= 20),
-        Style::Quoted => is_opaque(value, 8, 4.0),
+        Style::Quoted | Style::Listed => is_opaque(value, 8, 4.0),
         // In code, a type stands here.
         Style::Bare => is_opaque(value, 8, 9.0),
     }
@@ -104,7 +110,7 @@ fn is_some_key(value: &[u8], style: Style) -> bool {
     match style {
         Style::Environment => value.len() >= 6 && (Traits::of(value).has_digit || surprise(value) > 0.0 || value.len() >= 16),
         Style::Wire => is_opaque(value, 8, 4.0),
-        Style::Quoted | Style::Bare => is_opaque(value, 12, 8.0),
+        Style::Quoted | Style::Listed | Style::Bare => is_opaque(value, 12, 8.0),
     }
 }
 
@@ -151,6 +157,13 @@ fn is_code_number(value: &[u8]) -> bool {
     let unit = &value[digits..];
     let is_type = matches!(unit, [b'u' | b'i' | b'f', rest @ ..] if matches!(rest, b"8" | b"16" | b"32" | b"64" | b"128" | b"size"));
     is_type || unit.len() <= 2 && unit.iter().all(u8::is_ascii_alphabetic)
+}
+
+/// The name of a constant or of another variable: `OTHER_TOKEN`, `url_password`.
+fn is_constant(value: &[u8]) -> bool {
+    let is_upper = value.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_');
+    let is_lower = value.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_');
+    (is_upper || is_lower) && value.contains(&b'_') && reads_like_words(value)
 }
 
 /// A path or a URL. Secrets in URLs are found by their place in it.

@@ -33,6 +33,8 @@ impl Edges {
 pub(super) enum Kind {
     /// Drops control characters other than tab and line ends, and everything that takes no room on a screen.
     Plain,
+    /// As plain, without line ends.
+    Joined,
     /// As plain, and a backspace takes the character before it away.
     Overstruck,
     /// As plain, without white space.
@@ -51,15 +53,18 @@ pub(super) struct View<'a> {
     origins: Option<Origins>,
     /// Where in the text something had been that is not in it any more.
     gaps: &'a [usize],
+    /// Where a joined view has left a line end out.
+    breaks: Vec<usize>,
 }
 
 impl<'a> View<'a> {
     /// The view of `text` in which each of `masked` is one byte.
     pub(super) fn new(text: &'a str, kind: Kind, masked: &[Span<'_>]) -> Self {
         if kind == Kind::Plain && masked.is_empty() && !text.bytes().any(needs_care) {
-            return Self { bytes: Cow::Borrowed(text.as_bytes()), origins: None, gaps: &[] };
+            return Self { bytes: Cow::Borrowed(text.as_bytes()), origins: None, gaps: &[], breaks: Vec::new() };
         }
-        let mut builder = Builder { kind, bytes: Vec::with_capacity(text.len()), origins: Origins::default() };
+        let mut builder =
+            Builder { kind, bytes: Vec::with_capacity(text.len()), origins: Origins::default(), breaks: Vec::new() };
         let mut at = 0;
         for span in masked {
             builder.push_text(text, at..span.start);
@@ -67,7 +72,7 @@ impl<'a> View<'a> {
             at = span.end;
         }
         builder.push_text(text, at..text.len());
-        Self { bytes: Cow::Owned(builder.bytes), origins: Some(builder.origins), gaps: &[] }
+        Self { bytes: Cow::Owned(builder.bytes), origins: Some(builder.origins), gaps: &[], breaks: builder.breaks }
     }
 
     /// The same view, which also knows where control sequences were stripped from the text.
@@ -87,6 +92,11 @@ impl<'a> View<'a> {
             None => range,
             Some(origins) => origins.start(range.start)..origins.end(range.end).max(origins.start(range.start)),
         }
+    }
+
+    /// Where line ends were left out after `from`, in order. Only joined views leave any out.
+    pub(super) fn breaks_after(&self, from: usize) -> &[usize] {
+        &self.breaks[self.breaks.partition_point(|at| *at <= from)..]
     }
 
     /// Whether something was dropped right before `at`.
@@ -122,6 +132,7 @@ struct Builder {
     kind: Kind,
     bytes: Vec<u8>,
     origins: Origins,
+    breaks: Vec<usize>,
 }
 
 impl Builder {
@@ -145,6 +156,8 @@ impl Builder {
                 self.origins.push_copy(1, at);
             } else if byte == 0x08 && self.kind == Kind::Overstruck {
                 self.take_back();
+            } else if byte == b'\n' && self.kind == Kind::Joined {
+                self.breaks.push(self.bytes.len());
             }
             return 1;
         }
@@ -164,7 +177,8 @@ impl Builder {
 
     fn drops_ascii(&self, byte: u8) -> bool {
         match byte {
-            b'\t' | b'\n' | 0x0b | 0x0c | b' ' => self.squeezes(),
+            b'\n' => self.squeezes() || self.kind == Kind::Joined,
+            b'\t' | 0x0b | 0x0c | b' ' => self.squeezes(),
             b'+' => self.kind == Kind::Unpercent,
             0x00..0x20 | 0x7f => true,
             _ => false,

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 
 use super::sources::Sources;
-use super::toolchain::{EMULATION_DEFINES, Toolchain};
+use super::toolchain::Toolchain;
 use super::{Layout, execute};
 
 /// Answers for `configure` beyond CPython's own for WASI.
@@ -63,7 +63,6 @@ pub(crate) const ARCHIVES: [&str; 4] = [
 
 /// Builds [`ARCHIVES`].
 pub(crate) fn build(layout: &Layout, sources: &Sources, toolchain: &Toolchain, python: &Path) -> Result<()> {
-    limit_recursion(&sources.cpython)?;
     configure(layout, sources, toolchain, python)?;
     let mut make = Command::new("make");
     let jobs = std::thread::available_parallelism()?;

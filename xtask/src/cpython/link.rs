@@ -36,6 +36,7 @@ pub(crate) fn link(layout: &Layout, sources: &Sources, toolchain: &Toolchain) ->
     let objects = [
         compile(layout, toolchain, "module", &python_includes)?,
         compile(layout, toolchain, "reactor", &python_includes)?,
+        compile(layout, toolchain, "memory", &python_includes)?,
         compile(layout, toolchain, "netdb", &[])?,
         compile(layout, toolchain, "timezone", &zone_flags(sources))?,
     ];

@@ -26,7 +26,6 @@ struct Build {
     flags: Vec<&'static str>,
     stack_size: u32,
     initial_memory: u32,
-    c_recursion_limit: u32,
 }
 
 #[derive(Serialize)]
@@ -63,7 +62,6 @@ pub(crate) fn write_result(
             flags: CFLAGS.to_vec(),
             stack_size: link::STACK_SIZE,
             initial_memory: link::INITIAL_MEMORY,
-            c_recursion_limit: super::interpreter::C_RECURSION_LIMIT,
         },
         outputs: vec![
             Output { file: "python.wasm.zst", sha256: sha256(wasm), len: wasm.len() },

@@ -14,11 +14,15 @@ const MAX_FILE: u64 = 2 << 20;
 pub(super) fn run(args: &[String]) -> Result<()> {
     let redactor = Redactor::new()?;
     let verbose = args.iter().any(|arg| arg == "--list");
+    let skips_tests = args.iter().any(|arg| arg == "--no-tests");
     for dir in args.iter().filter(|arg| !arg.starts_with("--")) {
         let begun = Instant::now();
         let mut bytes = 0;
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for path in files(Path::new(dir))? {
+            if skips_tests && is_test(path.strip_prefix(dir).unwrap_or(&path)) {
+                continue;
+            }
             let Ok(text) = fs::read_to_string(&path) else {
                 continue;
             };
@@ -40,6 +44,11 @@ pub(super) fn run(args: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// Whether a path is one of tests, whose keys are planted.
+fn is_test(path: &Path) -> bool {
+    path.components().any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "test" | "tests.rs" | "fuzz")))
+}
+
 /// Text files below a directory, in order.
 pub(super) fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -57,21 +66,34 @@ pub(super) fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Family, line number and the masked line of everything that is masked in a text.
+/// Family, line number and line of everything that is masked in a text.
 pub(super) fn findings(redactor: &Redactor, text: &str) -> Vec<(String, usize, String)> {
-    let existing = text.matches("[REDACTED:").count();
-    let clean = redactor.clean(text);
-    if clean.as_str().matches("[REDACTED:").count() == existing {
+    // A text that speaks of masks has none yet.
+    let text = text.replace("[REDACTED:", "[REDACTED;");
+    if !redactor.looks_secret(&text) {
         return Vec::new();
     }
     let mut found = Vec::new();
-    let mut original = text.lines();
-    for (number, line) in clean.as_str().lines().enumerate() {
-        let before = original.next().unwrap_or_default();
-        for (at, open) in line.match_indices("[REDACTED:") {
-            let family = line[at + open.len()..].split(']').next().unwrap_or_default();
-            found.push((family.to_owned(), number + 1, before.chars().take(160).collect()));
-        }
+    let clean = redactor.clean(&text);
+    let mut rest = text.as_str();
+    let mut line = 1;
+    let mut pieces = clean.as_str().split("[REDACTED:");
+    rest = rest.strip_prefix(pieces.next().unwrap_or_default()).unwrap_or(rest);
+    line += text[..text.len() - rest.len()].matches('\n').count();
+    for piece in pieces {
+        let (family, after) = piece.split_once(']').unwrap_or((piece, ""));
+        let shown: String = rest.lines().next().unwrap_or_default().chars().take(120).collect();
+        found.push((family.to_owned(), line, shown));
+        // Up to the text that follows the mask.
+        let end = if after.is_empty() { rest.len() } else { rest.char_indices().skip(1).find(|(at, _)| rest[*at..].starts_with(after)).map_or(rest.len(), |(at, _)| at) };
+        let next = (end + after.len()).min(rest.len());
+        line += rest[..next].matches('\n').count();
+        rest = &rest[next..];
     }
     found
+}
+
+/// Lines that a mask touches.
+pub(super) fn masked_lines(redactor: &Redactor, text: &str) -> Vec<usize> {
+    findings(redactor, text).into_iter().map(|(_, line, _)| line).collect()
 }

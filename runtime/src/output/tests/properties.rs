@@ -147,7 +147,7 @@ proptest! {
 
 const SCRAPS: &[&str] = &[
     "api_key=", "password: ", "\"token\": \"", "\"", "'", "\n", " ", "Bearer ", "Authorization: ", "Cookie: a=", "; ", "https://",
-    "user:hunter22@", "host/", "[REDACTED:x]", "[REDACTED:", "]", "\\n", "%22", "word", "é", ",", "&", "=", "DB_PASSWORD=hunter2",
+    "user:hunter22@", "host/", "[REDACTED:openai]", "[REDACTED:", "]", "\\n", "%22", "word", "é", ",", "&", "=", "DB_PASSWORD=hunter2",
     "***", "abcdef...wxyz", "\x1b[1m", "x", "('A_KEY', 'swordfish9')", "AKIA", "sk-", "_", "-", "-----END PRIVATE KEY-----",
     // A stream masks a key block before it is known whether the block holds a key.
     "-----BEGIN PRIVATE KEY-----\n", "-----BEGIN ",

@@ -89,6 +89,21 @@ fn known_value_wrapped_over_lines() {
 }
 
 #[test]
+fn key_wrapped_over_lines() {
+    let redactor = redactor();
+    for name in ["openai", "github_token", "aws_access_key", "telegram_bot"] {
+        let key = sample(name, 3);
+        for at in 1..key.len() {
+            for ticks in [false, true] {
+                let shown = streamed(&redactor, &["v=", &key[..at], "\n", &key[at..], "\nend\n"], ticks);
+                assert_sealed(&shown, &key);
+                assert!(shown.ends_with("end\n"), "{shown}");
+            }
+        }
+    }
+}
+
+#[test]
 fn ordinary_text_is_whole() {
     let redactor = redactor();
     let text = "plain é text\twith tabs\r\nand \u{1b}[31mcolor\u{1b}[0m, a progress\rbar\rand no end";
