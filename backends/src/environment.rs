@@ -187,9 +187,18 @@ impl EnvironmentPool {
         Arc::new(Self { provider, python, options, limits, slots: Mutex::new(HashMap::new()), started: OnceCell::new() })
     }
 
-    /// The environment of a task. Concurrent first users share one creation.
+    /// The environment of a task. Concurrent first users share one creation; one that is found dead is made anew.
     pub(crate) async fn lease(self: &Arc<Self>, task_id: &str) -> Result<Lease, BackendError> {
         self.started.get_or_init(|| self.start()).await;
+        let lease = self.enter(task_id).await?;
+        if lease.fresh || lease.get().remote.alive().await {
+            return Ok(lease);
+        }
+        self.discard(task_id, lease.get());
+        self.enter(task_id).await
+    }
+
+    async fn enter(&self, task_id: &str) -> Result<Lease, BackendError> {
         let slot = self.slot(task_id)?;
         let mut fresh = false;
         let environment = slot

@@ -25,8 +25,6 @@ pub(crate) enum ToRelay {
     Ping = 0x04,
     /// `u32` more bytes of output.
     Credit = 0x05,
-    /// End the relay.
-    Bye = 0x06,
     /// `u32` id, `u32` length of JSON, JSON, data.
     File = 0x07,
     /// `u32` id.

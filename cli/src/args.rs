@@ -124,9 +124,6 @@ pub(crate) struct ScopeArgs {
     /// Tool calls that may be made [default: 50]
     #[arg(long, value_name = "N")]
     pub(crate) max_tool_calls: Option<u64>,
-    /// Pass this variable to the script; its value is masked in everything that is shown. Repeatable
-    #[arg(long, value_name = "NAME")]
-    pub(crate) env: Vec<String>,
 }
 
 /// `gloveport run`.
@@ -146,6 +143,9 @@ pub(crate) struct RunArgs {
     /// Time zone of the script, as Europe/Berlin
     #[arg(long, value_name = "TZ")]
     pub(crate) timezone: Option<String>,
+    /// Pass this variable to the script; its value is masked in everything that is shown. Repeatable
+    #[arg(long, value_name = "NAME")]
+    pub(crate) env: Vec<String>,
     /// Print exactly one JSON object on stdout, and nothing else there
     #[arg(long)]
     pub(crate) json: bool,

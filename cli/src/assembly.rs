@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gloveport::config::WorkspaceConfig;
+use gloveport::config::{BackendKind, WorkspaceConfig};
 use gloveport::job::{Access, Grant};
 use gloveport::policy::env::python_prefix;
 use gloveport::tool::{Tool, ToolSpec};
@@ -31,6 +31,10 @@ impl Assembly {
     pub(crate) fn new(scope: &ScopeArgs, global: &Global, host: &Host) -> Result<Self, Complaint> {
         let mut settings = settings::load(global.config.as_deref(), host)?;
         apply(scope, &mut settings.config)?;
+        let backend = settings.config.backend;
+        if backend != BackendKind::Wasi {
+            return Err(Complaint::setup(format!("backend `{backend}` is not part of this build")));
+        }
         let grant = grant(&mut settings.config, host)?;
         let workspace = match &grant {
             Some(grant) => Some(open(grant, &settings, host)?),
@@ -88,7 +92,6 @@ fn apply(scope: &ScopeArgs, config: &mut Config) -> Result<(), Complaint> {
     if let Some(list) = &scope.tools {
         config.tools = Some(tool_list(list));
     }
-    config.env.pass.extend(scope.env.iter().cloned());
     config.check()?;
     Ok(())
 }
@@ -183,16 +186,13 @@ mod tests {
     #[test]
     fn options_win_over_settings() {
         let mut config = Config { tools: Some(vec!["a".into()]), ..Config::default() };
-        config.env.pass = vec!["A".into()];
         let scope = ScopeArgs {
             tools: Some("none".into()),
             workspace: Some("x:rw".into()),
-            env: vec!["B".into()],
             ..ScopeArgs::default()
         };
         apply(&scope, &mut config).map_err(|complaint| complaint.text()).unwrap();
         assert_eq!(config.tools, Some(vec![]));
-        assert_eq!(config.env.pass, ["A", "B"]);
         assert_eq!(config.workspace, Some(WorkspaceConfig::Directory { path: "x".into(), access: Access::ReadWrite }));
     }
 }

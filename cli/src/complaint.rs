@@ -20,13 +20,13 @@ pub(crate) struct Complaint {
 
 impl Complaint {
     /// What was typed or configured can't be used.
-    pub(crate) fn usage(text: impl ToString) -> Self {
-        Self { exit: Exit::Usage, kind: "protocol", text: text.to_string() }
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, kind: "protocol", text: text.into() }
     }
 
     /// The program can't do its work here.
-    pub(crate) fn setup(text: impl ToString) -> Self {
-        Self { exit: Exit::Failure, kind: "backend_setup", text: text.to_string() }
+    pub(crate) fn setup(text: impl Into<String>) -> Self {
+        Self { exit: Exit::Failure, kind: "backend_setup", text: text.into() }
     }
 
     /// The sentence, safe to be shown.
@@ -57,13 +57,13 @@ impl From<SourceError> for Complaint {
 
 impl From<SettingsError> for Complaint {
     fn from(error: SettingsError) -> Self {
-        Self::usage(error)
+        Self::usage(error.to_string())
     }
 }
 
 impl From<ConfigError> for Complaint {
     fn from(error: ConfigError) -> Self {
-        Self::usage(error)
+        Self::usage(error.to_string())
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn from_file(path: &Path) -> Result<Source, SourceError> {
     if metadata.is_dir() {
         return Err(failed("it is a directory".into()));
     }
-    let size = metadata.is_file().then(|| metadata.len());
+    let size = metadata.is_file().then_some(metadata.len());
     let bytes = bounded(file, &name, size)?;
     text(bytes, &name).map(|code| Source { code, filename: name })
 }

@@ -1,5 +1,6 @@
 //! The binary as a user meets it: whole output, exact.
 #![expect(clippy::disallowed_methods, reason = "tests start the binary and make files of their own")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;
 

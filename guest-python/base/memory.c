@@ -1,4 +1,8 @@
-/* Linear memory and the snapshot. Start-up leaves megabytes of freed objects behind; zeroed, they cost nothing in the image. */
+/* The guest's malloc, and what the snapshot needs of it.
+
+   The toolchain's own malloc rounds each large block up to a power of two and never joins free blocks: half of CPython's memory
+   would be waste, and a script would reach its limit with half of what it allows. This file compiles Doug Lea's malloc (from
+   wasi-libc's sources) in its place; the toolchain's definitions are weak. */
 #include "gloveport.h"
 
 #include <errno.h>
@@ -7,23 +11,16 @@
 
 #define WASM_PAGE 65536
 
-/* The largest and the smallest free block that wiping looks for. */
-#define LARGEST_BLOCK ((size_t)64 << 20)
-#define SMALLEST_BLOCK ((size_t)128)
+/* Set while free memory is wiped: malloc then fails where it would have to grow. */
+static int growth_is_refused;
 
-/* Volatile because the compiler takes it for granted that malloc does not look at it. */
-static volatile int growth_is_refused;
-
-/* Takes the place of wasi-libc's sbrk(), which malloc gets its memory from: the same, with a switch. */
-void *sbrk(intptr_t increment) {
+/* What malloc gets memory from, with the interface of sbrk(). */
+static void *grow_memory(intptr_t increment) {
     if (increment == 0) {
         return (void *)(__builtin_wasm_memory_size(0) * WASM_PAGE);
     }
-    if (increment < 0 || increment % WASM_PAGE != 0) {
-        abort();
-    }
     size_t old = SIZE_MAX;
-    if (!growth_is_refused) {
+    if (increment > 0 && increment % WASM_PAGE == 0 && !growth_is_refused) {
         old = __builtin_wasm_memory_grow(0, (size_t)increment / WASM_PAGE);
     }
     if (old == SIZE_MAX) {
@@ -33,20 +30,84 @@ void *sbrk(intptr_t increment) {
     return (void *)(old * WASM_PAGE);
 }
 
+#define HAVE_MMAP 0
+#define MORECORE grow_memory
+#define MORECORE_CANNOT_TRIM 1
+#define malloc_getpagesize WASM_PAGE
+#define MALLOC_ALIGNMENT 16
+#define ABORT __builtin_trap()
+#define NO_MALLINFO 1
+#define NO_MALLOC_STATS 1
+#define LACKS_TIME_H 1
+#define USE_DL_PREFIX 1
+#define DLMALLOC_EXPORT static inline
+
+static size_t dlmalloc_usable_size(void *);
+
+#include DLMALLOC_SOURCE
+
+void *malloc(size_t size) {
+    return dlmalloc(size);
+}
+
+void free(void *block) {
+    dlfree(block);
+}
+
+void *calloc(size_t count, size_t size) {
+    return dlcalloc(count, size);
+}
+
+void *realloc(void *block, size_t size) {
+    return dlrealloc(block, size);
+}
+
+void *reallocarray(void *block, size_t count, size_t size) {
+    size_t total;
+    if (__builtin_mul_overflow(count, size, &total)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return dlrealloc(block, total);
+}
+
+void *aligned_alloc(size_t alignment, size_t size) {
+    return dlmemalign(alignment, size);
+}
+
+void *memalign(size_t alignment, size_t size) {
+    return dlmemalign(alignment, size);
+}
+
+void *valloc(size_t size) {
+    return dlmemalign(WASM_PAGE, size);
+}
+
+int posix_memalign(void **block, size_t alignment, size_t size) {
+    return dlposix_memalign(block, alignment, size);
+}
+
+size_t malloc_usable_size(void *block) {
+    return dlmalloc_usable_size(block);
+}
+
+/* The largest and the smallest free block that wiping looks for. */
+#define LARGEST_BLOCK ((size_t)64 << 20)
+#define SMALLEST_BLOCK ((size_t)32)
+
 struct block {
     struct block *next;
 };
 
-/* Allocates all that is free without growing, from large to small, so that each piece is zeroed once, and frees it again. */
+/* Start-up leaves megabytes of freed objects behind; zeroed, they cost nothing in the image. Allocates all that is free without
+   growing, from large to small, so that each piece is zeroed once, and frees it again. */
 void gloveport_wipe_free_memory(void) {
     struct block *blocks = NULL;
     growth_is_refused = 1;
     for (size_t size = LARGEST_BLOCK; size >= SMALLEST_BLOCK; size /= 2) {
         struct block *block;
-        while ((block = malloc(size)) != NULL) {
+        while ((block = dlmalloc(size)) != NULL) {
             memset(block, 0, size);
-            /* The compiler may drop stores to memory that is freed next. */
-            __asm__ volatile("" : : "r"(block) : "memory");
             block->next = blocks;
             blocks = block;
         }
@@ -55,8 +116,7 @@ void gloveport_wipe_free_memory(void) {
     while (blocks != NULL) {
         struct block *next = blocks->next;
         blocks->next = NULL;
-        __asm__ volatile("" : : "r"(blocks) : "memory");
-        free(blocks);
+        dlfree(blocks);
         blocks = next;
     }
 }

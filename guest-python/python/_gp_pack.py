@@ -38,7 +38,7 @@ def zone_names():
 def zone(key):
     """The TZif bytes of an IANA zone, or None."""
     entry = _zones.get(key)
-    return None if entry is None else _read(*entry)
+    return None if entry is None else bytes(_read(*entry))
 
 
 def _read(offset, length):
@@ -55,22 +55,26 @@ def keep_in_memory():
     the pack was only read piece by piece, because memory that was used once stays part of the snapshot.
     """
     global _file, _body
-    kept = bytearray()
+    kept = {name: entry for name, entry in _modules.items() if name not in sys.modules}
+    # One buffer of the right size: one that grew would leave copies of itself behind in the snapshot.
+    total = (sum(entry[1] for entry in kept.values()) + sum(entry[5] for entry in _modules.values())
+             + sum(entry[1] for entry in _zones.values()))
+    body = memoryview(bytearray(total))
+    end = 0
 
     def keep(offset, length):
-        start = len(kept)
-        kept.extend(_read(offset, length))
+        nonlocal end
+        start, end = end, end + length
+        body[start:end] = _read(offset, length)
         return start, length
 
-    places = {}
-    for name, (code, code_length, is_package, filename, source, source_length) in _modules.items():
-        code_place = (0, 0) if name in sys.modules else keep(code, code_length)
-        places[name] = (*code_place, is_package, filename, *keep(source, source_length))
-    for key, entry in _zones.items():
+    for name, (code, code_length, is_package, filename, source, source_length) in list(_modules.items()):
+        code_place = keep(code, code_length) if name in kept else (0, 0)
+        _modules[name] = (*code_place, is_package, filename, *keep(source, source_length))
+    for key, entry in list(_zones.items()):
         _zones[key] = keep(*entry)
-    _modules.update(places)
     _file.close()
-    _file, _body = None, bytes(kept)
+    _file, _body = None, body.toreadonly()
 
 
 class PackFinder:

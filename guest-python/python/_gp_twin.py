@@ -20,11 +20,12 @@ _MethodType = types.MethodType
 _BuiltinType = types.BuiltinFunctionType
 _partial = functools.partial
 _TOOL_CODE = tools.TOOL_CODE
-_MISSING = object()
+_NO_TWIN = (None, None)
 
 # Written by hand: plain function → coroutine function.
 by_hand = {}
-# Code object → the twin's code, or None where the function runs in place.
+# By the code object's identity (equal ones may lie in different modules): the code, and its twin's code or None where
+# the function runs in place.
 _twins = {}
 
 
@@ -47,9 +48,10 @@ def counterpart(function):
         found = by_hand.get(function)
         if found is not None:
             return found
-        twin = _twins.get(code, _MISSING)
-        if twin is _MISSING:
-            twin = _twins[code] = compiler.twin_code(function)
+        known = _twins.get(id(code))
+        if known is None:
+            known = _twins[id(code)] = (code, compiler.twin_code(function))
+        twin = known[1]
         return None if twin is None else _bind(function, twin)
     if kind is _MethodType:
         inner = counterpart(function.__func__)
@@ -197,15 +199,27 @@ compiler.bind_markers(_Invoke(), _Settle(), _Enter(), _Iterate())
 
 def prepare(function, waiting):
     """Makes the twin of a standard library function while the snapshot is made. `waiting`: names it calls that may wait."""
-    twin = _twins[function.__code__] = compiler.twin_code(function, frozenset(waiting))
+    code = function.__code__
+    twin = compiler.twin_code(function, frozenset(waiting))
+    _twins[id(code)] = (code, twin)
     if twin is None:
         raise RuntimeError(f"no twin for {function.__qualname__}")
 
 
 def can_wait(function):
     """Whether a function is known to wait for a tool, a lock or the like."""
-    return (type(function) is _FunctionType and (function.__code__ is _TOOL_CODE or function in by_hand
-                                                 or _twins.get(function.__code__) is not None))
+    if type(function) is not _FunctionType:
+        return False
+    code = function.__code__
+    return code is _TOOL_CODE or function in by_hand or _twins.get(id(code), _NO_TWIN)[1] is not None
+
+
+def forget():
+    """Drops what was learned about scripts, which only rehearsals were, before the snapshot."""
+    compiler.forget()
+    for key, (code, _) in list(_twins.items()):
+        if code.co_filename == "script.py":
+            del _twins[key]
 
 
 compiler.can_wait = can_wait

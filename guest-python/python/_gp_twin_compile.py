@@ -102,9 +102,10 @@ def _index(filename, namespace=None):
     return index
 
 
-def forget_indexes():
-    """Drops the syntax trees; the twins made from them stay."""
+def forget():
+    """Drops the syntax trees and what was concluded from them; the twins made from them stay."""
     _indexes.clear()
+    _reaching.clear()
 
 
 def _find(code, namespace=None):
@@ -205,16 +206,16 @@ def _worth_waiting(value):
 
 def _reaches(function):
     code = function.__code__
-    known = _reaching.get(code)
+    known = _reaching.get(id(code))
     if known is not None:
-        return known
+        return known[1]
     if imports.source_of(code.co_filename) is None or code.co_flags & _CO_UNSUITABLE:
         return False
     # Recursion: assumed not to wait while its other calls are looked at.
-    _reaching[code] = False
+    _reaching[id(code)] = (code, False)
     found = _find(code)
     result = found is not None and any(_may_wait(call.func, function) for call in _own_calls(found[0]))
-    _reaching[code] = result
+    _reaching[id(code)] = (code, result)
     return result
 
 
@@ -231,10 +232,10 @@ def _method_may_wait(name, filename):
 
 def _node_may_wait(node, sources):
     """For a function known by its name only: whether any name that it calls may wait."""
-    known = _reaching.get(node)
+    known = _reaching.get(id(node))
     if known is not None:
-        return known
-    _reaching[node] = False
+        return known[1]
+    _reaching[id(node)] = (node, False)
     result = False
     for call in _own_calls(node):
         name = _called_name(call)
@@ -244,7 +245,7 @@ def _node_may_wait(node, sources):
             result = any(_node_may_wait(inner, sources) for index in sources for inner in index.by_name.get(name, ()))
         if result:
             break
-    _reaching[node] = result
+    _reaching[id(node)] = (node, result)
     return result
 
 

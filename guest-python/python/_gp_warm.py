@@ -40,7 +40,6 @@ def start(packed):
     import _gp_streams
     import _gp_threadpool
     import _gp_tools
-    import _gp_twin_compile
     import _gp_tz
 
     _gp_kdf.install()
@@ -56,7 +55,6 @@ def start(packed):
     library = _gp_pack.PackFinder if packed else _gp_imports.OrdinaryLibraryFinder()
     _gp_imports.install(library, _gp_tools.ToolModuleFinder)
     _add_site_builtins()
-    _gp_twin_compile.forget_indexes()
     return failures
 
 
@@ -69,7 +67,7 @@ def seal(packed, run):
         sys.path[:] = [entry for entry in sys.path if not entry.startswith("/boot")]
     sys.path_importer_cache.clear()
     gc.collect()
-    if packed:
+    if sys.platform == "wasi":
         _fill_holes()
     gc.freeze()
     # Counting references would write to every page that holds an object a run looks at, and each such page is copied.
@@ -265,12 +263,14 @@ def _forget_state():
 
     import _gp_imports
     import _gp_pool
+    import _gp_twin
 
     atexit._clear()
     threading._counter = itertools.count(1).__next__
     _gp_pool.ThreadPoolExecutor._counter = itertools.count().__next__
     _gp_pool.pools.clear()
     _gp_imports.sources.clear()
+    _gp_twin.forget()
     weakref.finalize._registered_with_atexit = False
     linecache.clearcache()
     re.purge()

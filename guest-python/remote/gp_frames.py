@@ -18,7 +18,6 @@ ANSWER = 0x02  # u32 seq, u32 number of the ring to ring, content of the answer 
 KILL = 0x03  # the run is over; kill it, clean up, send EXIT
 PING = 0x04
 CREDIT = 0x05  # u32 more bytes of output that the host takes
-BYE = 0x06  # clean up and end
 FILE = 0x07  # u32 id, u32 length of JSON, JSON, data: one operation of the workspace
 CANCEL = 0x08  # u32 id of a FILE operation
 SWEEP = 0x09  # JSON: remove what a lost relay left

@@ -265,8 +265,6 @@ class Relay:
             self._files.cancel(frames.SEQ.unpack(payload)[0])
         elif kind == frames.SWEEP:
             self._sweep(json.loads(payload.decode()))
-        elif kind == frames.BYE:
-            self._ending = True
         else:
             raise ValueError("unknown frame %d" % kind)
 

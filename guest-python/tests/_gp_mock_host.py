@@ -133,6 +133,7 @@ def main():
         _gp_pack.load.__defaults__ = (job["pack"],)
     import _gp_boot
 
+    host.__init__(job)
     header = json.dumps({
         "argv": job.get("argv", ["script.py"]), "filename": job.get("filename", "script.py"), "cwd": job.get("cwd"),
         "path": job.get("path", []), "module": job.get("module", "hermes_tools"),

@@ -7,6 +7,7 @@
 mod answer;
 pub mod guard;
 pub mod host;
+mod patch;
 mod read_file;
 mod search_files;
 mod text;
@@ -27,5 +28,5 @@ pub fn reading_tools(guard: &Guard) -> Vec<Arc<dyn Tool>> {
 /// `write_file` and `patch`: they change files of a read-write workspace.
 pub fn writing_tools(guard: &Guard) -> Vec<Arc<dyn Tool>> {
     let turn = Arc::new(tokio::sync::Mutex::new(()));
-    vec![write_file::tool(guard.clone(), turn)]
+    vec![write_file::tool(guard.clone(), Arc::clone(&turn)), patch::tool(guard.clone(), turn)]
 }

@@ -2,7 +2,11 @@
 
 #![expect(clippy::print_stderr, reason = "a command-line program reports on standard error")]
 
+mod bench;
+mod command;
 mod cpython;
+mod test;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -19,11 +23,20 @@ struct Cli {
 enum Task {
     /// Build the guest's base and standard library from sources.
     Cpython(cpython::Args),
+    /// Run all tests, set-up included.
+    Test(test::Args),
+    /// Print the table of BENCHMARKS.md.
+    Bench,
+    /// Check what compilers and linters can't.
+    Tidy,
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Cpython(args) => cpython::run(&args),
+        Task::Test(args) => test::run_all(&args),
+        Task::Bench => bench::run_bench(),
+        Task::Tidy => tidy::run_tidy(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -19,6 +19,6 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, host: &Host) -> Result<Exi
     for source in &settings.sources {
         text.push_str(&format!(", {}", one_line(source)));
     }
-    let settings = toml::to_string(&settings.config).map_err(Complaint::setup)?;
+    let settings = toml::to_string(&settings.config).map_err(|error| Complaint::setup(error.to_string()))?;
     Ok(terminal::print(&format!("{text}\n{settings}")))
 }

@@ -45,9 +45,9 @@ pub(crate) fn run(args: &RunArgs, global: &Global, host: &Host) -> Result<Exit, 
 fn prepare(args: &RunArgs, global: &Global, host: &Host, cancel: &Cancel) -> Result<(Sandbox, Request), Complaint> {
     let source = read_source(args)?;
     let mut assembly = Assembly::new(&args.scope, global, host)?;
-    if args.memory.is_some() {
-        assembly.settings.config.limits.memory = args.memory;
-    }
+    let config = &mut assembly.settings.config;
+    config.limits.memory = args.memory.or(config.limits.memory);
+    config.env.pass.extend(args.env.iter().cloned());
     let interrupt = cancel.clone();
     let approver = TerminalApprover::new(move || interrupt.cancel_with(signals::CTRL_C));
     let mut builder = assembly.into_builder(host);

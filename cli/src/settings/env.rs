@@ -52,8 +52,10 @@ fn read_value(text: &str, shape: Shape) -> Option<Value> {
     }
 }
 
+/// `a.b.c` and a value as tables in tables.
 fn nested(path: &str, value: Value) -> Table {
-    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
-    let value = rest.map_or_else(|| value.clone(), |rest| Value::Table(nested(rest, value.clone())));
-    Table::from_iter([(first.to_owned(), value)])
+    match path.split_once('.') {
+        Some((first, rest)) => Table::from_iter([(first.to_owned(), Value::Table(nested(rest, value)))]),
+        None => Table::from_iter([(path.to_owned(), value)]),
+    }
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use gloveport::config::WorkspaceConfig;
 use toml::{Table, Value};
 
 use super::{Keys, Layer, SettingsError};
@@ -105,7 +106,7 @@ fn syntax(error: &toml::de::Error, text: &str) -> String {
 /// Relative paths in a file count from where the file is.
 fn resolve_paths(table: &mut Table, base: &Path) {
     if let Some(Value::String(workspace)) = table.get_mut("workspace")
-        && workspace != "none"
+        && matches!(WorkspaceConfig::parse(workspace), Ok(WorkspaceConfig::Directory { .. }))
     {
         *workspace = under(base, workspace);
     }

@@ -53,12 +53,13 @@ pub(super) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>,
     let last = |path: &str| path.rsplit(separator).next().map(str::to_owned);
     let similarity = |candidate: &str| {
         let whole = strsim::normalized_damerau_levenshtein(&name.to_lowercase(), &candidate.to_lowercase());
-        if last(name) == last(candidate) { whole.max(0.9 + whole / 20.0) } else { whole }
+        if last(name) == last(candidate) { whole.max(0.9) } else { whole }
     };
     candidates
         .map(|candidate| (similarity(candidate), candidate))
         .filter(|(score, _)| *score >= LEAST_SIMILARITY)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        // Of equals the first: sections stand in the order of their weight.
+        .reduce(|best, next| if next.0 > best.0 { next } else { best })
         .map(|(_, candidate)| candidate.to_owned())
 }
 

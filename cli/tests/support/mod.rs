@@ -6,18 +6,18 @@ use std::process::{Command, Stdio};
 
 /// What a user saw. Times are `0.00`: they differ from run to run.
 #[derive(Debug, PartialEq)]
-pub struct Seen {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Seen {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
-pub fn seen(code: i32, stdout: &str, stderr: &str) -> Seen {
+pub(crate) fn seen(code: i32, stdout: &str, stderr: &str) -> Seen {
     Seen { code, stdout: stdout.to_owned(), stderr: stderr.to_owned() }
 }
 
 /// `0.12 s` and `"duration_seconds":0.12` with their digits set to zero.
-pub fn without_times(text: &str) -> String {
+pub(crate) fn without_times(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
@@ -33,30 +33,30 @@ pub fn without_times(text: &str) -> String {
 }
 
 /// A working directory and a home, both empty.
-pub struct Place {
+pub(crate) struct Place {
     directory: tempfile::TempDir,
     home: tempfile::TempDir,
 }
 
 impl Place {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap(), home: tempfile::tempdir().unwrap() }
     }
 
-    pub fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         // What the binary reports is where it is, links resolved.
         self.directory.path().canonicalize().unwrap().join(name).display().to_string()
     }
 
-    pub fn file(&self, name: &str, text: &str) {
+    pub(crate) fn file(&self, name: &str, text: &str) {
         self.bytes(name, text.as_bytes());
     }
 
-    pub fn bytes(&self, name: &str, bytes: &[u8]) {
+    pub(crate) fn bytes(&self, name: &str, bytes: &[u8]) {
         std::fs::write(self.directory.path().join(name), bytes).unwrap();
     }
 
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gloveport"));
         command.args(args).current_dir(self.directory.path()).env_clear().stdin(Stdio::null());
         // The guest image is unpacked once for all tests.
@@ -65,11 +65,11 @@ impl Place {
         command
     }
 
-    pub fn run(&self, args: &[&str]) -> Seen {
+    pub(crate) fn run(&self, args: &[&str]) -> Seen {
         self.finish(&mut self.command(args), b"")
     }
 
-    pub fn finish(&self, command: &mut Command, stdin: &[u8]) -> Seen {
+    pub(crate) fn finish(&self, command: &mut Command, stdin: &[u8]) -> Seen {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         if let Some(mut pipe) = child.stdin.take() {
             pipe.write_all(stdin).unwrap();
@@ -81,7 +81,7 @@ impl Place {
 
     /// Sends a signal once the script runs.
     #[cfg(unix)]
-    pub fn signalled(&self, args: &[&str], signal: rustix::process::Signal) -> Seen {
+    pub(crate) fn signalled(&self, args: &[&str], signal: rustix::process::Signal) -> Seen {
         let mut child = self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // Long enough for the script to print and fall asleep, also on a busy machine.
         std::thread::sleep(std::time::Duration::from_secs(2));
@@ -95,7 +95,7 @@ impl Place {
     }
 
     /// Closes the reading end of stdout before anything is written.
-    pub fn unread(&self, args: &[&str]) -> Seen {
+    pub(crate) fn unread(&self, args: &[&str]) -> Seen {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let child = self.command(args).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();

@@ -158,17 +158,28 @@ impl Streamer {
             }
             return;
         }
-        let context = MIN_CONTEXT.max(self.redactor.margin() - super::Limits::MARGIN);
-        if self.released < context * 2 {
-            return;
-        }
-        let wanted = to.saturating_sub(context);
-        let start = text[..text.floor_char_boundary(wanted)].rfind('\n').map_or(0, |at| at + 1);
-        let start = if to - start > MAX_LINE { text.floor_char_boundary(wanted) } else { start };
+        let start = self.context_start(text, spans, to);
         let start = mask::around(spans, start).map_or(start, |span| span.start);
         let raw = origins.start(start).min(self.released);
         self.bytes.drain(..raw);
         self.released -= raw;
+    }
+
+    /// From where on text that was shown up to `to` can still matter: nothing of ordinary lines, the last line if a
+    /// secret may have begun at its end, and more where secrets have been.
+    fn context_start(&self, text: &str, spans: &[Span<'_>], to: usize) -> usize {
+        let line = text[..to].rfind('\n').map_or(0, |at| at + 1);
+        if spans.is_empty() {
+            let shown = &text[..to];
+            let is_open = self.redactor.known_values().open_end(shown) > 0 || self.redactor.open_token(shown).is_some();
+            if !is_open && to - line <= MAX_LINE {
+                return line;
+            }
+        }
+        let context = MIN_CONTEXT.max(self.redactor.margin() - super::Limits::MARGIN);
+        let wanted = text.floor_char_boundary(to.saturating_sub(context));
+        let start = text[..wanted].rfind('\n').map_or(0, |at| at + 1);
+        if to - start > MAX_LINE { wanted } else { start }
     }
 }
 

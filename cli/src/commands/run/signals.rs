@@ -22,7 +22,6 @@ impl Signal {
     }
 
     /// Stops the run; with the second signal nobody wants to wait any longer.
-    #[expect(clippy::exit, reason = "the second Ctrl-C is a request to end now")]
     fn arrived(&self, number: u8, reason: &str, cancel: &Cancel) {
         if self.0.swap(number, Ordering::Relaxed) != 0 {
             std::process::exit(128 + i32::from(number));

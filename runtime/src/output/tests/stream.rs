@@ -91,7 +91,7 @@ fn known_value_wrapped_over_lines() {
 #[test]
 fn key_wrapped_over_lines() {
     let redactor = redactor();
-    for name in ["openai", "github_token", "aws_access_key", "telegram_bot"] {
+    for name in ["openai", "github_token", "aws_access_key", "npm"] {
         let key = sample(name, 3);
         for at in 1..key.len() {
             for ticks in [false, true] {

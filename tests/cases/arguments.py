@@ -1,0 +1,3 @@
+#! {"options": {"args": ["one", "two words", "--flag"]}}
+import sys
+print(sys.argv, __name__, __file__)

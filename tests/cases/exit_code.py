@@ -1,0 +1,4 @@
+#! {"status": "error", "kind": "script", "exit_code": 3}
+import sys
+print("out")
+sys.exit(3)

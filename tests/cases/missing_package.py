@@ -1,0 +1,2 @@
+#! {"status": "error", "kind": "script", "exit_code": 1}
+import pandas

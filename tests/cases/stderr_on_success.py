@@ -1,0 +1,3 @@
+import sys
+print("shown")
+print("not shown", file=sys.stderr)

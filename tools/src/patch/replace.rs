@@ -1,0 +1,207 @@
+//! Mode "replace": one text for another in one file. Pure.
+
+use super::adapt::adapt;
+use super::find::{Found, Strategy, find, occurrences, wanted_lines};
+use super::fold::Folded;
+use super::similarity::closest;
+use super::view::{Edit, Lines};
+use crate::text::first_chars;
+
+/// Hits that an error lists.
+const SHOWN: usize = 5;
+/// Characters of a line in an error.
+const SNIPPET: usize = 80;
+/// A new text shorter than this may be in the file by chance.
+const MIN_APPLIED: usize = 8;
+
+/// What an edit comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Replacement {
+    /// These edits, found by this strategy.
+    Edits(Vec<Edit>, Strategy),
+    /// The file has the new text already, and no longer the old one.
+    AlreadyApplied,
+}
+
+/// Checks the two texts by themselves.
+pub(crate) fn check(old: &str, new: &str) -> Result<(), String> {
+    match () {
+        () if old.is_empty() => Err("old_string must not be empty".into()),
+        () if old.trim().is_empty() => Err("old_string must not be blank".into()),
+        () if old == new => Err("old_string and new_string are identical".into()),
+        () => Ok(()),
+    }
+}
+
+/// Finds `old` in a view of the file and works out what to put in its place. All texts have LF line ends.
+pub(crate) fn replace(file: &Lines<'_>, old: &str, new: &str, all: bool) -> Result<Replacement, String> {
+    if new.trim().len() >= MIN_APPLIED && !file.text.contains(old) && file.text.contains(new) {
+        return Ok(Replacement::AlreadyApplied);
+    }
+    let Some(found) = find(file, old, new, !all) else {
+        return Err(not_found(file, old));
+    };
+    if found.ranges.len() > 1 && !all {
+        let hits = listing(file, &found);
+        let text = format!("Found {} matches for old_string. Add context to make it unique, or use replace_all=True:\n{hits}", found.ranges.len());
+        return Err(text);
+    }
+    let edits = found.ranges.iter().map(|range| Edit { range: range.clone(), text: new_text(file.text, &found, range) });
+    Ok(Replacement::Edits(edits.collect(), found.strategy))
+}
+
+/// The new text for one hit, fitted to what the file has there.
+fn new_text(file: &str, found: &Found, range: &std::ops::Range<usize>) -> String {
+    let region = &file[range.clone()];
+    let Found { old, new, .. } = found;
+    if region == old || new.is_empty() {
+        return new.clone();
+    }
+    let new = &real_tabs(region, new);
+    let (old_lines, _) = wanted_lines(old);
+    let (new_lines, new_ends) = wanted_lines(new);
+    let (region_lines, _) = wanted_lines(region);
+    if old_lines.len() != region_lines.len() {
+        return new.clone();
+    }
+    let mut lines = adapt(&region_lines, &old_lines, &new_lines);
+    if old_lines.len() == new_lines.len() {
+        for (at, line) in lines.iter_mut().enumerate() {
+            if let Some(grafted) = graft(region_lines[at], old_lines[at], line) {
+                *line = grafted;
+            }
+        }
+    }
+    let mut text = lines.join("\n");
+    // A file without a line end at its end stays so.
+    if new_ends && (region.ends_with('\n') || !old.ends_with('\n')) {
+        text.push('\n');
+    }
+    text
+}
+
+/// Tabs that came as `\t`, where the file has real ones.
+fn real_tabs(region: &str, new: &str) -> String {
+    if region.contains('\t') && !region.contains("\\t") { new.replace("\\t", "\t") } else { new.to_owned() }
+}
+
+/// A changed line with the file's own typography where the change left it alone, if typography is what differed.
+fn graft(file: &str, old: &str, new: &str) -> Option<String> {
+    if file.is_ascii() || file == new {
+        return None;
+    }
+    ["--", "-"].into_iter().find_map(|em| {
+        let have = Folded::unicode(file, em);
+        if have.text.trim() != Folded::unicode(old, em).text.trim() {
+            return None;
+        }
+        let want = Folded::unicode(new, em);
+        let diff = similar::TextDiff::from_chars(have.text.as_str(), want.text.as_str());
+        let (mut at, mut out) = (0, String::new());
+        let (mut have_at, mut want_at) = (0, 0);
+        for change in diff.iter_all_changes() {
+            let len = change.value().len();
+            match change.tag() {
+                similar::ChangeTag::Delete => have_at += len,
+                similar::ChangeTag::Insert => {
+                    push(&mut out, new, &want, want_at..want_at + len);
+                    want_at += len;
+                }
+                similar::ChangeTag::Equal => {
+                    // What one character became is taken once, with its last byte.
+                    let range = have_at.min(at.max(have_at))..have_at + len;
+                    if have.is_aligned(&range) {
+                        out.push_str(&file[have.original(&range)]);
+                    } else {
+                        push_part(&mut out, file, &have, range, &mut at);
+                    }
+                    have_at += len;
+                    want_at += len;
+                }
+            }
+        }
+        Some(out)
+    })
+}
+
+fn push(out: &mut String, text: &str, folded: &Folded, range: std::ops::Range<usize>) {
+    if folded.is_aligned(&range) {
+        out.push_str(&text[folded.original(&range)]);
+    } else {
+        out.push_str(&folded.text[range]);
+    }
+}
+
+/// A byte in the middle of what a character became: the character itself goes out with the first one.
+fn push_part(out: &mut String, text: &str, folded: &Folded, range: std::ops::Range<usize>, seen: &mut usize) {
+    let original = folded.original(&(range.start..range.end));
+    if original.end > original.start || range.start >= *seen {
+        let whole = folded.original(&(range.start..range.end));
+        let character = text[whole.start..].chars().next().map_or(0, char::len_utf8);
+        if whole.start >= *seen {
+            out.push_str(&text[whole.start..whole.start + character]);
+            *seen = whole.start + character;
+        }
+    }
+}
+
+/// Up to five hits with their lines.
+fn listing(file: &Lines<'_>, found: &Found) -> String {
+    let mut rows: Vec<String> = found
+        .ranges
+        .iter()
+        .take(SHOWN)
+        .map(|range| {
+            let line = file.line_of(range.start);
+            format!("  L{}: {}", line + 1, snippet(file.lines.get(line).copied().unwrap_or_default()))
+        })
+        .collect();
+    if found.ranges.len() > SHOWN {
+        rows.push(format!("  ... and {} more", found.ranges.len() - SHOWN));
+    }
+    rows.join("\n")
+}
+
+/// A line for an error.
+pub(crate) fn snippet(line: &str) -> String {
+    let line = line.trim();
+    match first_chars(line, SNIPPET) {
+        whole if whole.len() == line.len() => line.to_owned(),
+        cut => format!("{cut}..."),
+    }
+}
+
+fn not_found(file: &Lines<'_>, old: &str) -> String {
+    let (wanted, _) = wanted_lines(old);
+    let mut text = "Could not find a match for old_string".to_owned();
+    text.push_str(&sections(file, &wanted));
+    text
+}
+
+/// The parts of the file that are most like the wanted lines, for an error.
+pub(crate) fn sections(file: &Lines<'_>, wanted: &[&str]) -> String {
+    const SECTIONS: usize = 3;
+    const LINES: usize = 8;
+    let places = closest(&file.lines, wanted, SECTIONS);
+    if places.is_empty() {
+        return String::new();
+    }
+    let mut text = ". Closest sections:".to_owned();
+    for at in places {
+        let end = (at + wanted.len().min(LINES)).min(file.lines.len());
+        for (number, line) in file.lines[at..end].iter().enumerate() {
+            text.push_str(&format!("\n  L{}: {}", at + number + 1, first_chars(line, SNIPPET)));
+        }
+        if wanted.len() > LINES {
+            text.push_str("\n  ...");
+        }
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// Whether a text is in the file once.
+pub(crate) fn is_unique(text: &str, part: &str) -> bool {
+    occurrences(text, part).len() == 1
+}
