@@ -35,14 +35,14 @@ async fn run_to_snapshot(base: &[u8], boot: &Path) -> Result<Vec<u8>> {
         let function = instance.get_typed_func::<(), ()>(&mut store, export)?;
         function.call_async(&mut store, ()).await.with_context(|| format!("the guest failed in {export}"))?;
     }
-    Ok(wizer.snapshot(&context, &mut State { store, instance }).await?)
+    wizer.snapshot(&context, &mut State { store, instance }).await
 }
 
 /// The code of this engine runs once, for about a second, so it is compiled fast.
 fn build_engine() -> Result<Engine> {
     let mut config = engine::config();
     config.cranelift_opt_level(OptLevel::None).epoch_interruption(false);
-    Ok(Engine::new(&config)?)
+    Engine::new(&config)
 }
 
 /// The guest sees `/boot`, a clock that stands still and a random source that repeats itself, and nothing else.

@@ -85,8 +85,15 @@ def _refuse_network():
         class HTTPSConnection(http.client.HTTPConnection):
             default_port = 443
 
-        HTTPSConnection.__module__ = "http.client"
+        class HTTPSHandler(urllib.request.AbstractHTTPHandler):
+            def https_open(self, req):
+                return self.do_open(HTTPSConnection, req)
+
+            https_request = urllib.request.AbstractHTTPHandler.do_request_
+
+        HTTPSConnection.__module__, HTTPSHandler.__module__ = "http.client", "urllib.request"
         http.client.HTTPSConnection = HTTPSConnection
+        urllib.request.HTTPSHandler = HTTPSHandler
 
 
 def _refuse_multiprocessing():

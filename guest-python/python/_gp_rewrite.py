@@ -19,10 +19,17 @@ _DEFER_MARK = "\x00gloveport defer marker\x00"
 
 def compile_source(source, filename, awaiter, deferrer, flags=0):
     """Compiles `source` (bytes or text). `awaiter` and `deferrer` are objects with `__matmul__`, see above."""
-    tree = compile(source, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
-    changed = rewrite(tree)
-    code = compile(tree if changed else source, filename, "exec", flags, True)
-    return bind(code, {_AWAIT_MARK: awaiter, _DEFER_MARK: deferrer}) if changed else code
+    code = None
+    try:
+        tree = compile(source, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
+        if rewrite(tree):
+            code = compile(tree, filename, "exec", flags, True)
+    except (RecursionError, MemoryError):
+        # Nested too deeply for the tree; the compiler alone may still manage, and only concurrency is lost.
+        code = None
+    if code is None:
+        return compile(source, filename, "exec", flags, True)
+    return bind(code, {_AWAIT_MARK: awaiter, _DEFER_MARK: deferrer})
 
 
 def rewrite(tree):

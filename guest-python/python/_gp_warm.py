@@ -61,6 +61,9 @@ def start(packed):
 def seal(packed, run):
     """The last step: warm caches, no traces of the build."""
     _warm_up()
+    # Frozen already, so that the collections at the end of each rehearsal only look at what it made.
+    gc.collect()
+    gc.freeze()
     _rehearse(run, REHEARSALS if packed else 1)
     _forget_state()
     if packed:

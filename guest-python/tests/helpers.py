@@ -33,8 +33,11 @@ def run(code, tools=None, dedent=True, **job):
     job["code"] = textwrap.dedent(code).lstrip("\n") if dedent else code
     job["tools"] = TOOLS if tools is None else [tool for tool in TOOLS if tool["name"] in tools]
     job["tool_names"] = [tool["name"] for tool in job["tools"]]
+    # A program that takes the same jobs and runs them in the real guest may stand in for the mock host.
+    real_host = os.environ.get("GLOVEPORT_TEST_HOST")
+    command = [real_host, "job"] if real_host else [sys.executable, "-S", os.path.join(HERE, "_gp_mock_host.py")]
     child = subprocess.run(
-        [sys.executable, "-S", os.path.join(HERE, "_gp_mock_host.py")], input=json.dumps(job).encode(),
+        command, input=json.dumps(job).encode(),
         capture_output=True, timeout=job.get("limit", 60), env={"PATH": "/nowhere"})
     if child.returncode or not child.stdout:
         raise AssertionError(f"the driver failed ({child.returncode}):\n{child.stderr.decode()}")

@@ -233,7 +233,7 @@ class Programs(SameAsCPython):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "f")
             run(f"f = open({path!r}, 'w')\nf.write('data')\nclass A:\n    def __init__(self): self.me = self; "
-                f"self.f = open({path!r} + '2', 'w'); self.f.write('more')\na = A()\n")
+                f"self.f = open({path!r} + '2', 'w'); self.f.write('more')\na = A()\n", files=folder)
             texts = []
             for name in (path, path + "2"):
                 with open(name) as file:

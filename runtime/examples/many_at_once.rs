@@ -12,7 +12,7 @@ async fn main() -> Result<(), gloveport::BuildError> {
     // Directories only; nothing of this list reaches a script.
     let environment: Vec<(OsString, OsString)> = Vec::new();
     let options = WasiOptions { allocation: Allocation::Pooled(16), ..WasiOptions::from_environment(&environment) };
-    let sandbox = Sandbox::builder().backend(Arc::new(WasiBackend::new(options)?)).build()?;
+    let sandbox = Sandbox::builder().backend(Arc::new(WasiBackend::new(&options)?)).build()?;
     let runs: Vec<_> = (0..100)
         .map(|n| {
             let sandbox = sandbox.clone();

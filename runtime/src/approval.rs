@@ -253,7 +253,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_to_ask_no_answer_and_a_broken_approver_all_mean_no() {
-        let redactor = Redactor::default();
+        let redactor = Redactor::new().unwrap();
         let text = |why| Err(format!("Approval denied for terminal: {why}."));
         assert_eq!(ask_mode().check(&terminal("ls"), &redactor).await, text("there is nobody to ask"));
         let silent = ask_mode().approver(says(None));
@@ -267,14 +267,14 @@ mod tests {
         let approver = says(Some(Decision::Session));
         let approval = ask_mode().approver(approver.clone());
         for command in ["ls", "ls", "ls ", "ls"] {
-            approval.check(&terminal(command), &Redactor::default()).await.unwrap();
+            approval.check(&terminal(command), &Redactor::new().unwrap()).await.unwrap();
         }
         assert_eq!(*approver.1.lock().unwrap(), 2);
     }
 
     #[tokio::test]
     async fn rules_and_modes_decide_without_asking() {
-        let redactor = Redactor::default();
+        let redactor = Redactor::new().unwrap();
         let denied = Err("Approval denied for terminal: it is not allowed by configuration.".to_owned());
         let rules = |rule| BTreeMap::from([("terminal".to_owned(), rule)]);
         assert!(Approval::new(ApprovalMode::Deny, rules(ToolApproval::Allow)).check(&terminal("ls"), &redactor).await.is_ok());

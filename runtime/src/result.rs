@@ -260,7 +260,7 @@ fn timed_out(limit: Duration, stdout: &Clean) -> Worded {
 fn seconds(limit: Duration) -> Clean {
     let mut nanos = limit.subsec_nanos();
     let mut places = if nanos == 0 { 0 } else { 9 };
-    while nanos != 0 && nanos % 10 == 0 {
+    while nanos != 0 && nanos.is_multiple_of(10) {
         nanos /= 10;
         places -= 1;
     }

@@ -81,7 +81,7 @@ impl WasiBackend {
     ///
     /// # Errors
     /// When the image can't be unpacked or does not fit this build or processor.
-    pub fn new(options: WasiOptions) -> Result<Self, BackendError> {
+    pub fn new(options: &WasiOptions) -> Result<Self, BackendError> {
         Ok(Self { shared: Arc::new(Shared::new(options)?) })
     }
 

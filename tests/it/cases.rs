@@ -80,7 +80,6 @@ fn request(code: &str, options: &Options) -> Request {
     request
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test reads its own switch")]
 fn compare(path: &Path, output: &str) {
     if std::env::var_os("GLOVEPORT_BLESS").is_some() {
         fs::write(path, output).expect("a blessed output");

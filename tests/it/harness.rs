@@ -34,7 +34,7 @@ pub(crate) fn options(allocation: Allocation) -> WasiOptions {
 /// The local backend that all tests share.
 pub(crate) fn backend() -> Arc<WasiBackend> {
     static BACKEND: OnceLock<Arc<WasiBackend>> = OnceLock::new();
-    let make = || Arc::new(WasiBackend::new(options(Allocation::OnDemand)).expect("the local backend starts"));
+    let make = || Arc::new(WasiBackend::new(&options(Allocation::OnDemand)).expect("the local backend starts"));
     Arc::clone(BACKEND.get_or_init(make))
 }
 

@@ -103,7 +103,7 @@ async fn sandbox_execute(code: &'static str, seconds: f64) -> gloveport::RunResu
 }
 
 async fn c13_pooled_slots_are_clean() {
-    let backend = WasiBackend::new(options(Allocation::Pooled(2))).expect("a pooled backend");
+    let backend = WasiBackend::new(&options(Allocation::Pooled(2))).expect("a pooled backend");
     let sandbox: Sandbox = builder().backend(Arc::new(backend)).build().expect("a sandbox");
     let dirty = "import os, builtins\nbuiltins.marker = 'c13-marker' * 1000\nos.environ['MARK'] = 'c13'\nx = [bytearray(b'c13') * 1000 for _ in range(20000)]\nprint(len(x))";
     let clean = "import os, builtins, gc\nprint(hasattr(builtins, 'marker'), 'MARK' in os.environ, sum('c13-mark' in o for o in gc.get_objects() if isinstance(o, str)))";

@@ -2,6 +2,9 @@
 //!
 //! Tests are registered at run time, so that one which needs a missing engine is *ignored* with its reason, and counted.
 
+#![expect(clippy::disallowed_methods, reason = "tests prepare files and look at them afterward")]
+#![expect(clippy::unwrap_used, reason = "a test that can not go on has failed")]
+
 mod cases;
 mod harness;
 mod hostile;

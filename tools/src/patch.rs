@@ -13,7 +13,6 @@ mod v4a;
 mod view;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use gloveport::tool::{Effect, Tool, ToolContext, ToolError, ToolSpec, tool_fn};
@@ -137,7 +136,7 @@ async fn replace_in_file(
         Loaded::Missing => return Err(missing(&*workspace, &path).await),
         Loaded::Opaque(reason) | Loaded::Refused(reason) => return Err(reason),
     };
-    let shown = shown_path(&*workspace, &path);
+    let shown = plan::shown_path(workspace.root(), &path);
     let worked_out = blocking(move || {
         let view = View::new(&text);
         let (old, new) = (to_lf(&old), to_lf(&new));
@@ -177,7 +176,8 @@ async fn apply_patch(guard: &Guard, workspace: Arc<dyn Workspace>, patch: String
     for path in plan::paths(&operations) {
         files.insert(path.to_owned(), load(guard, &*workspace, path, false).await);
     }
-    let planned = blocking(move || Ok(plan(&operations, &files))).await?;
+    let root = workspace.root().to_owned();
+    let planned = blocking(move || Ok(plan(&operations, &files, &root))).await?;
     let plan = planned.map_err(|problems| {
         format!("The patch was not applied, nothing was written:\n- {}", problems.join("\n- "))
     })?;
@@ -223,13 +223,6 @@ async fn missing(workspace: &dyn Workspace, path: &str) -> String {
         [] => format!("File not found: {path}"),
         names => format!("File not found: {path}. Similar names: {}", names.join(", ")),
     }
-}
-
-/// The path under the root, as diffs name it.
-fn shown_path(workspace: &dyn Workspace, path: &str) -> String {
-    let below = Path::new(path).strip_prefix(workspace.root()).ok().and_then(Path::to_str);
-    let shown = below.unwrap_or(path);
-    shown.strip_prefix("./").unwrap_or(shown).to_owned()
 }
 
 /// The text of a file, or why there is none.

@@ -1,4 +1,5 @@
 //! The tools over a real directory, as the dispatcher calls them.
 
 mod files;
+mod patch;
 mod support;

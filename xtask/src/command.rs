@@ -11,7 +11,6 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// A command that starts in the repository's root.
-#[expect(clippy::disallowed_methods, reason = "this is the one place of xtask that starts programs of its own tasks")]
 pub(crate) fn command(program: &str, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args).current_dir(root());
@@ -19,7 +18,6 @@ pub(crate) fn command(program: &str, args: &[&str]) -> Command {
 }
 
 /// Runs a command to its end, its output shown.
-#[expect(clippy::print_stderr, reason = "a task shows what it does")]
 pub(crate) fn run(program: &str, args: &[&str]) -> Result<()> {
     eprintln!("+ {program} {}", args.join(" "));
     let status = command(program, args).status().with_context(|| format!("cannot start {program}"))?;

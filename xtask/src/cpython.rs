@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// The tarball of the CPython sources; without it, Debian's source package is fetched through apt.
     #[arg(long, value_name = "PATH")]
     tarball: Option<PathBuf>,
+    /// The tarball of wasi-libc, for its dlmalloc; without it, Debian's source package is fetched through apt.
+    #[arg(long, value_name = "PATH")]
+    wasi_libc: Option<PathBuf>,
     /// Work folder for sources and objects; emptied by each build.
     #[arg(long, value_name = "DIR", default_value = "target/cpython")]
     work: PathBuf,
@@ -83,7 +86,9 @@ impl Layout {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let python = resolve_python(&args.python)?;
     let layout = Layout::create(&args.work)?;
-    let sources = step("fetch sources", || sources::fetch(&layout, &python, args.tarball.as_deref()))?;
+    let tarballs =
+        sources::Tarballs { cpython: args.tarball.as_deref(), wasi_libc: args.wasi_libc.as_deref() };
+    let sources = step("fetch sources", || sources::fetch(&layout, &python, &tarballs))?;
     let toolchain = toolchain::Toolchain::new(&layout, &sources);
     step("build libraries", || libraries::build(&layout, &sources, &toolchain))?;
     step("build interpreter", || interpreter::build(&layout, &sources, &toolchain, &python))?;

@@ -6,6 +6,8 @@
 //! - `speed`: the worst inputs, a flood, and what redaction costs of it.
 //! - `train DIR…`: makes the table of character pairs anew.
 
+#![expect(clippy::print_stdout, reason = "the figures go to standard output")]
+
 mod clean;
 mod compare;
 mod recall;

@@ -15,7 +15,6 @@ pub(crate) struct Args {
 /// Pythons that can run the shim's unit tests: its code is for 3.13 alone.
 const PYTHONS: &[&str] = &["python3.13", "python3"];
 
-#[expect(clippy::print_stderr, reason = "a task says what it leaves out")]
 pub(crate) fn run_all(args: &Args) -> Result<()> {
     let rest: Vec<&str> = args.rest.iter().map(String::as_str).collect();
     run("cargo", &[&["test", "--workspace", "--locked"], rest.as_slice()].concat())?;

@@ -19,7 +19,6 @@ const SPELLINGS: &[(&str, &str)] =
 /// Folders that hold no sources of ours.
 const SKIPPED: &[&str] = &["target", ".git", "__pycache__", "node_modules", "corpus"];
 
-#[expect(clippy::print_stderr, reason = "a task reports")]
 pub(crate) fn run_tidy() -> Result<()> {
     let root = root();
     let mut problems = Vec::new();

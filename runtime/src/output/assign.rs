@@ -95,7 +95,9 @@ pub(super) fn first_value(keywords: &Keywords, line: &str) -> Option<usize> {
         if name.kind(bytes).is_none() {
             continue;
         }
-        let junk = scan::run(bytes, name.end, MAX_BLANKS, |byte| matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b'\\' | b']' | b'`'));
+        let junk = scan::run(bytes, name.end, MAX_BLANKS, |byte| {
+            matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b'\\' | b']' | b'`')
+        });
         match bytes.get(name.end + junk) {
             Some(b'=' | b':' | b',') => {
                 let at = name.end + junk + 1;
@@ -223,8 +225,8 @@ impl Quote {
     fn close(self, bytes: &[u8], from: usize) -> Option<usize> {
         let mut slashes = 0;
         let end = bytes.len().min(from + MAX_VALUE);
-        for at in from..end {
-            match bytes[at] {
+        for (at, byte) in bytes[..end].iter().copied().enumerate().skip(from) {
+            match byte {
                 b'\\' => slashes += 1,
                 b'\n' => return None,
                 mark if mark == self.mark && slashes == self.slashes => return Some(at - slashes),
@@ -275,13 +277,17 @@ impl Assignment {
         let starts_line = matches!(before, None | Some(b'\n' | b' ' | b'\t' | b'"' | b'\'' | b'`' | b'n' | b';'));
         let style = if name.is_upper(bytes) && is_adjacent && starts_line && !is_query {
             Style::Environment
-        } else if is_query || name.is_flag && separator != b' ' || separator == b':' && bytes[name.start..name.end].contains(&b'-') {
+        } else if is_query
+            || name.is_flag && separator != b' '
+            || separator == b':' && bytes[name.start..name.end].contains(&b'-')
+        {
             Style::Wire
         } else {
             Style::Bare
         };
         let enclosing = before.filter(|byte| matches!(byte, b'"' | b'\'' | b'`'));
-        let is_greedy = style == Style::Environment || kind == Kind::Password && separator != b':' && !is_query && starts_line && name.is_upper(bytes);
+        let is_greedy = style == Style::Environment
+            || kind == Kind::Password && separator != b':' && !is_query && starts_line && name.is_upper(bytes);
         let len = bare_len(&bytes[start..], enclosing, is_greedy);
         let mut end = start + len;
         // A full stop or a comma ends a sentence, not a value.
@@ -313,7 +319,14 @@ fn separator(bytes: &[u8], at: usize, name: &Name, is_quoted: bool) -> Option<(u
 }
 
 /// How sure an assignment with a quoted value is one.
-fn quoted_style(bytes: &[u8], name: &Name, separator: u8, quote: Quote, is_adjacent: bool, is_quoted: bool) -> Option<Style> {
+fn quoted_style(
+    bytes: &[u8],
+    name: &Name,
+    separator: u8,
+    quote: Quote,
+    is_adjacent: bool,
+    is_quoted: bool,
+) -> Option<Style> {
     let before = name.start.checked_sub(1).map(|at| bytes[at]);
     let is_environment = name.is_upper(bytes) && (is_adjacent || is_quoted);
     if separator != b',' {
@@ -355,7 +368,9 @@ fn bare_len(rest: &[u8], enclosing: Option<u8>, is_greedy: bool) -> usize {
             b'\\' => matches!(rest.get(at + 1), Some(b'n' | b'r' | b't' | b'"' | b'\'' | b'\\') | None),
             _ if Some(byte) == enclosing => true,
             b',' | b';' | b'&' if is_greedy => begins_assignment(&rest[at + 1..]),
-            b',' | b';' | b'&' | b'"' | b'\'' | b'`' | b'<' | b'>' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'|' => !is_greedy,
+            b',' | b';' | b'&' | b'"' | b'\'' | b'`' | b'<' | b'>' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'|' => {
+                !is_greedy
+            }
             _ => false,
         };
         if ends {

@@ -99,7 +99,9 @@ impl Clean {
         };
         let keep = max_chars.saturating_sub(1);
         let mut end = self.0.char_indices().nth(keep).map_or(self.0.len(), |(at, _)| at);
-        if let Some(mask) = mask::existing(&self.0, |_| true).into_iter().find(|mask| mask.start < end && end < mask.end) {
+        if let Some(mask) =
+            mask::existing(&self.0, |_| true).into_iter().find(|mask| mask.start < end && end < mask.end)
+        {
             end = mask.start;
         }
         let mut text = self.0[..end].to_owned();

@@ -36,7 +36,7 @@ pub(super) fn render(window: &Window<'_>, limits: Limits, redactor: &Redactor) -
             return Clean::from_pipeline(text.masked(0..text.text.len()));
         }
         let (head_end, tail_start) = text.cut(&omitted);
-        return assemble(text.masked(0..head_end), text.masked(tail_start..text.text.len()), window.total, limits);
+        return assemble(text.masked(0..head_end), &text.masked(tail_start..text.text.len()), window.total, limits);
     }
     let head = Prepared::new(window.head, 0, Edges::HEAD, redactor);
     let (head_end, _) = head.cut(&omitted);
@@ -47,10 +47,10 @@ pub(super) fn render(window: &Window<'_>, limits: Limits, redactor: &Redactor) -
     let tail = Prepared::new(window.tail, total - window.tail.len(), Edges::TAIL, redactor);
     let (_, tail_start) = tail.cut(&omitted);
     let tail_start = tail.without_thin_margin(tail_start);
-    assemble(head, tail.masked(tail_start..tail.text.len()), window.total, limits)
+    assemble(head, &tail.masked(tail_start..tail.text.len()), window.total, limits)
 }
 
-fn assemble(head: String, tail: String, total: u64, limits: Limits) -> Clean {
+fn assemble(head: String, tail: &str, total: u64, limits: Limits) -> Clean {
     if limits.tail == 0 {
         return Clean::from_pipeline(head);
     }
@@ -59,7 +59,7 @@ fn assemble(head: String, tail: String, total: u64, limits: Limits) -> Clean {
         "\n\n... [OUTPUT TRUNCATED - {} chars omitted out of {} total] ...\n\n",
         &[&Clean::grouped(omitted), &Clean::grouped(total)],
     );
-    Clean::from_pipeline(head + notice.as_str() + &tail)
+    Clean::from_pipeline(head + notice.as_str() + tail)
 }
 
 /// One window, decoded and stripped, with the spans to mask and the way back to raw offsets.
@@ -67,6 +67,8 @@ struct Prepared<'r> {
     text: String,
     origins: Origins,
     spans: Vec<Span<'r>>,
+    /// Raw offset of the window.
+    offset: usize,
     redactor: &'r Redactor,
 }
 
@@ -74,7 +76,7 @@ impl<'r> Prepared<'r> {
     fn new(bytes: &[u8], offset: usize, edges: Edges, redactor: &'r Redactor) -> Self {
         let (text, origins, gaps) = decode_and_strip(bytes, offset, edges);
         let spans = redactor.find(&text, &gaps, edges);
-        Self { text, origins, spans, redactor }
+        Self { text, origins, spans, offset, redactor }
     }
 
     /// Where the head ends and the tail begins in the text, for an omitted range of raw bytes. Bytes of the text
@@ -108,18 +110,16 @@ impl<'r> Prepared<'r> {
     }
 
     /// A secret stuffed with control sequences can be longer than the margin, and then the tail begins inside it with
-    /// nothing to tell. The sign of that is a margin with hardly any text in it: what continues it is dropped.
+    /// nothing to tell. The sign of that is a margin of which little is text: the word that continues it is dropped.
     fn without_thin_margin(&self, tail_start: usize) -> usize {
-        if tail_start >= THIN_MARGIN {
+        let (margin, rest) = self.text.split_at(tail_start);
+        let raw = self.origins.start(tail_start).saturating_sub(self.offset);
+        let is_thin = margin.len() < THIN_MARGIN && margin.len() * 2 < raw;
+        if !is_thin || margin.contains(char::is_whitespace) {
             return tail_start;
         }
-        let text = &self.text[tail_start..];
-        let is_open = !self.text[..tail_start].contains(char::is_whitespace);
-        if !is_open {
-            return tail_start;
-        }
-        let run = text.find(char::is_whitespace).unwrap_or(text.len());
-        tail_start + if run <= THIN_MARGIN { run } else { 0 }
+        let word = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        tail_start + if word <= THIN_MARGIN { word } else { 0 }
     }
 
     fn masked(&self, range: Range<usize>) -> String {

@@ -123,7 +123,9 @@ impl Matcher {
         let view = View::new(&line[word..], Kind::Joined, &[]);
         let open = self.gates.find_overlapping_iter(view.bytes()).find(|gate| {
             let family = self.rows[gate.pattern().as_usize()];
-            let has_run = |class: Class| view.bytes()[gate.end()..].iter().all(|byte| class.has(*byte) || !byte.is_ascii_alphanumeric());
+            let has_run = |class: Class| {
+                view.bytes()[gate.end()..].iter().all(|byte| class.has(*byte) || !byte.is_ascii_alphanumeric())
+            };
             let may_go_on = family.parts.iter().any(|part| matches!(part, Part::Run(class, ..) if has_run(*class)));
             may_go_on && scan::starts_token(&view, gate.start()) || family.lead.is_some()
         });
@@ -176,7 +178,8 @@ impl Candidate<'_> {
                 return None;
             }
             // What precedes a lead that is too long may still be something that ends right before it.
-            start -= if len > lead.max { (lead.min..=lead.max).rev().find(|len| self.opens(start - len))? } else { len };
+            start -=
+                if len > lead.max { (lead.min..=lead.max).rev().find(|len| self.opens(start - len))? } else { len };
         }
         (self.opens(start) && !self.is_in_base64(start)).then_some(start)
     }

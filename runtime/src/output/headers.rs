@@ -113,7 +113,9 @@ fn authorization(bytes: &[u8], at: usize, findings: &mut Findings<'_, '_>) -> Op
     let junk = scan::run(bytes, start, 16, |byte| matches!(byte, b'"' | b'\'' | b'\\' | b' ' | b'\t' | b']'));
     let is_header = match bytes.get(start + junk) {
         Some(b':') => true,
-        Some(b'=') => junk == 0 && bytes.get(start + 1) != Some(&b' ') || junk > 0 && matches!(bytes[start], b'"' | b'\''),
+        Some(b'=') => {
+            junk == 0 && bytes.get(start + 1) != Some(&b' ') || junk > 0 && matches!(bytes[start], b'"' | b'\'')
+        }
         _ => false,
     };
     if !is_header {
@@ -126,7 +128,10 @@ fn authorization(bytes: &[u8], at: usize, findings: &mut Findings<'_, '_>) -> Op
     if scheme > 0 && blanks > 0 && bytes[start].is_ascii_alphabetic() {
         start += scheme + blanks;
     }
-    let end = start + scan::run(bytes, start, MAX_CREDENTIAL, |byte| is_credential_byte(byte) || matches!(byte, b'!' | b'@' | b'*' | b'^'));
+    let end = start
+        + scan::run(bytes, start, MAX_CREDENTIAL, |byte| {
+            is_credential_byte(byte) || matches!(byte, b'!' | b'@' | b'*' | b'^')
+        });
     let value = &bytes[start..end];
     let starts_line = at == 0 || matches!(bytes[at - 1], b'\n' | b'"' | b'\'' | b' ' | b'-' | b'>');
     let is_word = !Traits::of(value).has_digit && surprise(value) < 2.0;
@@ -182,7 +187,8 @@ fn cookies(bytes: &[u8], at: usize, findings: &mut Findings<'_, '_>) -> Option<u
 }
 
 fn is_cookie(name: &[u8], value: &[u8]) -> bool {
-    let names_session = [&b"sess"[..], b"auth", b"token", b"sid", b"jwt", b"csrf", b"xsrf", b"login", b"remember", b"id"];
+    let names_session =
+        [&b"sess"[..], b"auth", b"token", b"sid", b"jwt", b"csrf", b"xsrf", b"login", b"remember", b"id"];
     let is_session = names_session.iter().any(|part| name.windows(part.len()).any(|window| window == *part));
     let traits = Traits::of(value);
     let is_random = traits.has_digit && traits.has_letter() && value.len() >= 12 && surprise(value) > 0.0;

@@ -22,7 +22,7 @@ const MIN_DISTINCT: usize = 4;
 /// Lines of a multi-line value are masked on their own from this length on.
 const MIN_LINE: usize = 16;
 /// The name under which known values are masked.
-const FAMILY: &str = "known";
+pub(super) const FAMILY: &str = "known";
 
 /// Words of eight and more letters that occur in at least twelve files of the Python standard library and the crates
 /// of this project's lock file, in order.
@@ -133,7 +133,8 @@ impl Known {
         for found in automaton.find_overlapping_iter(bytes) {
             let (before, after) = self.spill[found.pattern().as_usize()];
             let mut range = found.range();
-            let is_base64 = |at: usize| bytes.get(at).is_some_and(|byte| Class::Base64.has(*byte) || Class::Url.has(*byte));
+            let is_base64 =
+                |at: usize| bytes.get(at).is_some_and(|byte| Class::Base64.has(*byte) || Class::Url.has(*byte));
             if before && range.start > 0 && is_base64(range.start - 1) {
                 range.start -= 1;
             }
@@ -222,5 +223,5 @@ fn base64_core(bytes: &[u8], offset: usize, alphabet: &[u8; 64]) -> (Vec<u8>, (b
     let core = (first..end / 6)
         .map(|char| alphabet[(0..6).fold(0, |code, at| code << 1 | usize::from(bit(char * 6 + at)))])
         .collect();
-    (core, (first * 6 != offset * 8, end % 6 != 0))
+    (core, (first * 6 != offset * 8, !end.is_multiple_of(6)))
 }

@@ -97,5 +97,6 @@ pub(super) fn reads_like_words(text: &[u8]) -> bool {
 /// Whether a text can be a piece of a key.
 pub(super) fn is_piece(text: &[u8]) -> bool {
     let traits = Traits::of(text);
-    !reads_like_words(text) && (traits.has_digit && traits.has_letter() || traits.has_lower && traits.has_upper || text.len() >= 16)
+    !reads_like_words(text)
+        && (traits.has_digit && traits.has_letter() || traits.has_lower && traits.has_upper || text.len() >= 16)
 }

@@ -73,7 +73,9 @@ fn find_bytes(bytes: &[u8], needle: &[u8]) -> Option<usize> {
 
 /// Length of `… PRIVATE KEY …-----` at the start of `rest`.
 fn private_label(rest: &[u8]) -> Option<usize> {
-    let len = scan::run(rest, 0, MAX_LABEL, |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || matches!(byte, b' ' | b'_'));
+    let len = scan::run(rest, 0, MAX_LABEL, |byte| {
+        byte.is_ascii_uppercase() || byte.is_ascii_digit() || matches!(byte, b' ' | b'_')
+    });
     let label = &rest[..len];
     let is_private = find_bytes(label, b"PRIVATE KEY").is_some() && rest[len..].starts_with(b"-----");
     is_private.then_some(len + 5)
@@ -122,7 +124,8 @@ fn opens_block(rest: &[u8]) -> bool {
 /// Start of the lines of base64 that end at `end`.
 fn key_lines_before(bytes: &[u8], end: usize) -> usize {
     end - scan::run_back(bytes, end, MAX_BLOCK, |byte| {
-        byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\\' | b'"' | b'\'')
+        byte.is_ascii_alphanumeric()
+            || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\\' | b'"' | b'\'')
             || matches!(byte, b'\t' | b' ')
     })
 }

@@ -142,15 +142,20 @@ impl Streamer {
         {
             start = span.end.min(to);
         }
-        let inside: Vec<Span<'_>> =
-            spans.iter().filter(|span| span.end > start).map(|span| Span { start: span.start.max(start), ..*span }).collect();
+        let inside: Vec<Span<'_>> = spans
+            .iter()
+            .filter(|span| span.end > start)
+            .map(|span| Span { start: span.start.max(start), ..*span })
+            .collect();
         self.ends_in_mask = spans.iter().any(|span| span.start < to && to <= span.end && span.rank != Rank::Masked);
         Clean::from_pipeline(mask::render(text, start..to, &inside, self.redactor.style()))
     }
 
     /// Forgets released text that can't matter any more.
     fn trim(&mut self, text: &str, origins: &Origins, spans: &[Span<'_>], to: usize) {
-        if let Some(span) = spans.last().filter(|span| span.end == text.len() && to == text.len() && pem::is_block(span.label)) {
+        if let Some(span) =
+            spans.last().filter(|span| span.end == text.len() && to == text.len() && pem::is_block(span.label))
+        {
             self.is_closed = text.len() - span.start > pem::MAX_BLOCK;
             if self.is_closed {
                 self.bytes.clear();
@@ -165,10 +170,11 @@ impl Streamer {
         self.released -= raw;
     }
 
-    /// From where on text that was shown up to `to` can still matter: nothing of ordinary lines, the last line if a
-    /// secret may have begun at its end, and more where secrets have been.
+    /// From where on text that was shown up to `to` can still matter: the last line of ordinary ones, since a secret may
+    /// have begun with its last letters, and more where secrets have been or may have begun.
     fn context_start(&self, text: &str, spans: &[Span<'_>], to: usize) -> usize {
-        let line = text[..to].rfind('\n').map_or(0, |at| at + 1);
+        let shown = text[..to].strip_suffix('\n').unwrap_or(&text[..to]);
+        let line = shown.rfind('\n').map_or(0, |at| at + 1);
         if spans.is_empty() {
             let shown = &text[..to];
             let is_open = self.redactor.known_values().open_end(shown) > 0 || self.redactor.open_token(shown).is_some();

@@ -18,12 +18,44 @@ const AWS_SECRET: &str = "aws_secret_key";
 /// Longest part of a URL that is looked at.
 const MAX_PART: usize = 512;
 /// Schemes whose passwords people write without escaping `/`.
-const DATABASES: &[&[u8]] =
-    &[b"postgres", b"postgresql", b"mysql", b"mariadb", b"mongodb", b"srv", b"redis", b"rediss", b"amqp", b"amqps", b"mssql", b"psycopg2", b"asyncpg", b"pymysql"];
+const DATABASES: &[&[u8]] = &[
+    b"postgres",
+    b"postgresql",
+    b"mysql",
+    b"mariadb",
+    b"mongodb",
+    b"srv",
+    b"redis",
+    b"rediss",
+    b"amqp",
+    b"amqps",
+    b"mssql",
+    b"psycopg2",
+    b"asyncpg",
+    b"pymysql",
+];
 /// What documentation writes for a password.
 const PLACEHOLDERS: &[&[u8]] = &[
-    b"pass", b"password", b"passwd", b"pwd", b"pw", b"secret", b"token", b"xxx", b"foo", b"bar", b"pass1", b"user", b"example",
-    b"mypass", b"mypassword", b"p", b"hunter2_", b"x-oauth-basic", b"x", b"psw",
+    b"pass",
+    b"password",
+    b"passwd",
+    b"pwd",
+    b"pw",
+    b"secret",
+    b"token",
+    b"xxx",
+    b"foo",
+    b"bar",
+    b"pass1",
+    b"user",
+    b"example",
+    b"mypass",
+    b"mypassword",
+    b"p",
+    b"hunter2_",
+    b"x-oauth-basic",
+    b"x",
+    b"psw",
 ];
 
 static WEBHOOK_GATES: LazyLock<Option<AhoCorasick>> =
@@ -62,7 +94,9 @@ pub(super) fn find(view: &View<'_>, findings: &mut Findings<'_, '_>) {
     while let Some(offset) = bytes[at..].iter().position(|byte| matches!(byte, b'/' | b'A')) {
         at += offset;
         match bytes[at] {
-            b'/' if at >= 1 && bytes[at - 1] == b':' && bytes.get(at + 1) == Some(&b'/') => userinfo(bytes, at - 1, findings),
+            b'/' if at >= 1 && bytes[at - 1] == b':' && bytes.get(at + 1) == Some(&b'/') => {
+                userinfo(bytes, at - 1, findings);
+            }
             b'/' => {}
             _ => aws_secret(view, at, findings),
         }
@@ -108,13 +142,23 @@ fn userinfo(bytes: &[u8], colon: usize, findings: &mut Findings<'_, '_>) {
 
 fn is_password(user: &[u8], password: &[u8]) -> bool {
     let lower = password.to_ascii_lowercase();
-    let is_reference = matches!(password.first(), None | Some(b'$' | b'{' | b'<' | b'%' | b'[' | b'*' | b'(')) && !is_escape(password);
+    let is_reference =
+        matches!(password.first(), None | Some(b'$' | b'{' | b'<' | b'%' | b'[' | b'*' | b'(')) && !is_escape(password);
     let holds = |text: &[u8]| lower.windows(text.len()).any(|window| window == text);
     let is_placeholder = PLACEHOLDERS.contains(&lower.as_slice())
         || holds(b"password") && !Traits::of(password).has_digit
-        || holds(b"your") || holds(b"xxxx") || holds(b"${") || holds(b"***") || holds(b"...");
+        || holds(b"your")
+        || holds(b"xxxx")
+        || holds(b"${")
+        || holds(b"***")
+        || holds(b"...");
     let is_partial = super::mask::is_masked_value(password);
-    password.len() >= 3 && !is_reference && !is_placeholder && !is_partial && password != user && !password.contains(&MASKED)
+    password.len() >= 3
+        && !is_reference
+        && !is_placeholder
+        && !is_partial
+        && password != user
+        && !password.contains(&MASKED)
 }
 
 /// Whether a text begins with a percent escape, and not with a format's `%s`.
@@ -123,7 +167,8 @@ fn is_escape(text: &[u8]) -> bool {
 }
 
 fn is_token(text: &[u8]) -> bool {
-    let is_plain = text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'=' | b'%'));
+    let is_plain =
+        text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'=' | b'%'));
     is_plain && text.len() >= 16 && values::is_credential(text) && opaque::is_random(text)
 }
 
@@ -133,7 +178,8 @@ fn webhooks(bytes: &[u8], findings: &mut Findings<'_, '_>) {
     };
     for gate in gates.find_iter(bytes) {
         let start = gate.end();
-        let len = scan::run(bytes, start, MAX_PART, |byte| !is_host_end(byte) && !matches!(byte, b')' | b',' | b'}' | b']'));
+        let len =
+            scan::run(bytes, start, MAX_PART, |byte| !is_host_end(byte) && !matches!(byte, b')' | b',' | b'}' | b']'));
         let rest = &bytes[start..start + len];
         if len >= WEBHOOKS[gate.pattern().as_usize()].1 && Traits::of(rest).has_digit && values::is_credential(rest) {
             findings.push(start..start + len, WEBHOOK, Rank::Extra);

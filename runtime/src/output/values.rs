@@ -20,24 +20,124 @@ const MAX_LOOK: usize = 512;
 static PLACEHOLDERS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(STAND_INS).ok());
 
 const STAND_INS: &[&str] = &[
-    "your", "example", "changeme", "change_me", "change-me", "placeholder", "dummy", "redacted", "insert", "replace", "todo",
-    "fixme", "xxxx", "****", "....", "sample", "foobar", "not_set", "not-set", "unset", "hidden", "masked", "omitted",
-    "my_", "my-", "fake",
+    "your",
+    "example",
+    "changeme",
+    "change_me",
+    "change-me",
+    "placeholder",
+    "dummy",
+    "redacted",
+    "insert",
+    "replace",
+    "todo",
+    "fixme",
+    "xxxx",
+    "****",
+    "....",
+    "sample",
+    "foobar",
+    "not_set",
+    "not-set",
+    "unset",
+    "hidden",
+    "masked",
+    "omitted",
+    "my_",
+    "my-",
+    "fake",
 ];
 
 /// Values that are words of a language or the name of what should stand there.
 const PLAIN_WORDS: &[&str] = &[
-    "none", "null", "true", "false", "undefined", "nil", "yes", "no", "on", "off", "required", "optional", "string", "str",
-    "bytes", "int", "bool", "any", "object", "password", "passwd", "pass", "passphrase", "token", "key", "secret", "test",
-    "testing", "username", "user", "default", "auto", "disabled", "enabled", "empty", "basic", "bearer", "digest", "value",
-    "self", "default_value", "api_key", "apikey", "api-key", "private", "public", "input", "prompt", "ask", "file", "env",
+    "none",
+    "null",
+    "true",
+    "false",
+    "undefined",
+    "nil",
+    "yes",
+    "no",
+    "on",
+    "off",
+    "required",
+    "optional",
+    "string",
+    "str",
+    "bytes",
+    "int",
+    "bool",
+    "any",
+    "object",
+    "password",
+    "passwd",
+    "pass",
+    "passphrase",
+    "token",
+    "key",
+    "secret",
+    "test",
+    "testing",
+    "username",
+    "user",
+    "default",
+    "auto",
+    "disabled",
+    "enabled",
+    "empty",
+    "basic",
+    "bearer",
+    "digest",
+    "value",
+    "self",
+    "default_value",
+    "api_key",
+    "apikey",
+    "api-key",
+    "private",
+    "public",
+    "input",
+    "prompt",
+    "ask",
+    "file",
+    "env",
 ];
 
 /// What a reference to a value begins with.
 const REFERENCES: &[&str] = &[
-    "$", "%(", "%{", "{", "<", "[", "(", "@", "*", "os.environ", "os.getenv", "process.env", "env.", "env:", "getenv",
-    "std::env", "self.", "config.", "settings.", "args.", "options.", "secrets.", "vault:", "op://", "ssm:", "sops:",
-    "file:", "!", "#", "%s", "%d", "%r", "enc[",
+    "$",
+    "%(",
+    "%{",
+    "{",
+    "<",
+    "[",
+    "(",
+    "@",
+    "*",
+    "os.environ",
+    "os.getenv",
+    "process.env",
+    "env.",
+    "env:",
+    "getenv",
+    "std::env",
+    "self.",
+    "config.",
+    "settings.",
+    "args.",
+    "options.",
+    "secrets.",
+    "vault:",
+    "op://",
+    "ssm:",
+    "sops:",
+    "file:",
+    "!",
+    "#",
+    "%s",
+    "%d",
+    "%r",
+    "enc[",
 ];
 
 /// Whether `value` must be masked.
@@ -47,7 +147,12 @@ pub(super) fn is_secret(value: &[u8], kind: Kind, style: Style) -> bool {
         return false;
     }
     let lower = value.to_ascii_lowercase();
-    if is_reference(&lower, style) || is_placeholder(&lower) || is_number(value, kind, style) || is_place(value) || is_constant(value) {
+    if is_reference(&lower, style)
+        || is_placeholder(&lower)
+        || is_number(value, kind, style)
+        || is_place(value)
+        || is_constant(value)
+    {
         return false;
     }
     match kind {
@@ -108,7 +213,9 @@ fn is_some_key(value: &[u8], style: Style) -> bool {
         return false;
     }
     match style {
-        Style::Environment => value.len() >= 6 && (Traits::of(value).has_digit || surprise(value) > 0.0 || value.len() >= 16),
+        Style::Environment => {
+            value.len() >= 6 && (Traits::of(value).has_digit || surprise(value) > 0.0 || value.len() >= 16)
+        }
         Style::Wire => is_opaque(value, 8, 4.0),
         Style::Quoted | Style::Listed | Style::Bare => is_opaque(value, 12, 8.0),
     }
@@ -123,7 +230,9 @@ fn is_opaque(value: &[u8], min: usize, bits: f32) -> bool {
     let traits = Traits::of(value);
     let is_text = value.iter().all(u8::is_ascii_graphic);
     let is_mixed = traits.has_digit && traits.has_letter();
-    is_text && value.len() >= min && (is_mixed && surprise(value) > bits || value.len() >= 16 && surprise(value) > bits + 6.0)
+    is_text
+        && value.len() >= min
+        && (is_mixed && surprise(value) > bits || value.len() >= 16 && surprise(value) > bits + 6.0)
 }
 
 fn is_reference(lower: &[u8], style: Style) -> bool {
@@ -142,10 +251,12 @@ fn is_placeholder(lower: &[u8]) -> bool {
 
 /// A number, a date or a version is no secret unless it is quoted as a password.
 fn is_number(value: &[u8], kind: Kind, style: Style) -> bool {
-    let is_number = value.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-' | b'+' | b':' | b','));
+    let is_number =
+        value.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-' | b'+' | b':' | b','));
     let is_constant = kind != Kind::PlainKey && value[0].is_ascii_digit() && value.len() <= 18 && is_code_number(value);
-    let is_pin = kind == Kind::Password && style != Style::Bare && value.len() >= 6 && value.iter().all(u8::is_ascii_digit);
-    is_constant && !is_pin || is_number && !is_pin
+    let is_pin =
+        kind == Kind::Password && style != Style::Bare && value.len() >= 6 && value.iter().all(u8::is_ascii_digit);
+    (is_constant || is_number) && !is_pin
 }
 
 /// A number as code writes it: `2966u32`, `0x1F`, `1_000ms`.

@@ -171,6 +171,9 @@ pub fn set_ours(scrubbed: &mut Scrubbed, home: Option<&Path>, profile: Profile) 
     }
     for (name, value) in ours {
         scrubbed.passed.retain(|variable| variable.name != name);
+        for (_, reason) in scrubbed.dropped.iter_mut().filter(|(dropped, _)| dropped == name) {
+            *reason = Reason::SetByGloveport;
+        }
         scrubbed.passed.push(Variable { name: name.to_owned(), value, origin: Origin::Ours });
     }
 }

@@ -8,7 +8,7 @@ use crate::output::{Collector, Limits, Redactor};
 fn captured(text: &str, limits: Limits) -> Captured {
     let mut collector = Collector::new(limits);
     collector.push(text.as_bytes());
-    collector.finish(&Redactor::default())
+    collector.finish(&Redactor::new().unwrap())
 }
 
 fn assemble(ending: Ending, stdout: &str, stderr: &str) -> RunResult {

@@ -184,7 +184,7 @@ fn redactor(config: &Config, policy: &Policy) -> Result<Redactor, RedactError> {
 #[cfg(feature = "wasi")]
 fn default_backend(environment: &[(OsString, OsString)]) -> Result<Arc<dyn Backend>, BuildError> {
     let options = crate::wasi::WasiOptions::from_environment(environment);
-    Ok(Arc::new(crate::wasi::WasiBackend::new(options)?))
+    Ok(Arc::new(crate::wasi::WasiBackend::new(&options)?))
 }
 
 #[cfg(not(feature = "wasi"))]

@@ -32,7 +32,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(options: WasiOptions) -> Result<Self, BackendError> {
+    pub(super) fn new(options: &WasiOptions) -> Result<Self, BackendError> {
         let setup = |message: &'static str| {
             move |error: wasmtime::Error| BackendError::Setup { message: message.into(), source: Some(error.into()) }
         };

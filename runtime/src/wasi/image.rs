@@ -4,6 +4,8 @@
 //! than a whole run; so the hash is computed when a file is written, or when it was touched since, and its identity is written beside it: the inode change time can't be set back by
 //! whoever changes the content.
 
+#![expect(clippy::disallowed_methods, reason = "this file owns the cache of the guest image")]
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};

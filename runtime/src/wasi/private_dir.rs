@@ -1,5 +1,7 @@
 //! Private storage of one run: made when it starts, gone when it ends, and swept later if this process died in between.
 
+#![expect(clippy::disallowed_methods, reason = "this file owns the directories of runs")]
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};

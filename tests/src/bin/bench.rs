@@ -3,6 +3,8 @@
 //! `cargo xtask bench` runs this and prints a Markdown table. Each row alternates between the candidates, so that a busy machine hurts them alike;
 //! what counts is the ratio.
 
+#![expect(clippy::disallowed_methods, reason = "a bench has files of its own and starts what it compares with")]
+
 use std::error::Error;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
@@ -71,7 +73,7 @@ fn sandbox(scratch: &std::path::Path, allocation: Allocation) -> Outcome<Sandbox
     };
     let mut config = Config::default();
     config.limits.max_tool_calls = 1_000_000;
-    Ok(Sandbox::builder().config(config).backend(Arc::new(WasiBackend::new(options)?)).tools(probe_tools()).build()?)
+    Ok(Sandbox::builder().config(config).backend(Arc::new(WasiBackend::new(&options)?)).tools(probe_tools()).build()?)
 }
 
 async fn warm(sandboxes: &[&Sandbox]) -> Outcome<()> {
@@ -98,7 +100,6 @@ fn python(code: &str) -> Outcome<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-#[expect(clippy::disallowed_methods, reason = "a bench starts what it compares with")]
 fn command(program: &str) -> Command {
     Command::new(program)
 }

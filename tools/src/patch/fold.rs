@@ -54,8 +54,20 @@ impl Folded {
 
     /// Whether a range begins and ends where something of the original does, and not within what one character became.
     pub(crate) fn is_aligned(&self, range: &Range<usize>) -> bool {
-        let edge = |at: usize| at == 0 || self.origin[at] != self.origin[at - 1];
-        edge(range.start) && edge(range.end)
+        self.is_edge(range.start) && self.is_edge(range.end)
+    }
+
+    fn is_edge(&self, at: usize) -> bool {
+        at == 0 || self.origin[at] != self.origin[at - 1]
+    }
+
+    /// Adds what a range stands for in `original`; pieces of what one character became go out as they are.
+    pub(crate) fn push_original(&self, out: &mut String, original: &str, range: &Range<usize>) {
+        let start = range.clone().find(|&at| self.is_edge(at)).unwrap_or(range.end);
+        let end = (start..=range.end).rev().find(|&at| self.is_edge(at)).unwrap_or(start);
+        out.push_str(&self.text[range.start..start]);
+        out.push_str(&original[self.original(&(start..end))]);
+        out.push_str(&self.text[end..range.end]);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the operations of a patch come to, worked out on the texts alone. Nothing is written before everything is known to work.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use gloveport::workspace::Change;
 
@@ -32,6 +33,8 @@ struct State {
 /// What a patch comes to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
+    /// The root that diffs leave out of paths.
+    pub(crate) root: String,
     pub(crate) changes: Vec<Change>,
     pub(crate) diff: String,
     pub(crate) modified: Vec<String>,
@@ -57,7 +60,7 @@ pub(crate) fn paths(operations: &[Operation]) -> Vec<&str> {
 }
 
 /// Plays the operations in order on what was loaded, later ones seeing what earlier ones did. All problems are told at once.
-pub(crate) fn plan(operations: &[Operation], files: &BTreeMap<String, Loaded>) -> Result<Plan, Vec<String>> {
+pub(crate) fn plan(operations: &[Operation], files: &BTreeMap<String, Loaded>, root: &str) -> Result<Plan, Vec<String>> {
     let mut states: BTreeMap<String, State> =
         files.iter().map(|(path, loaded)| (path.clone(), State { loaded: loaded.clone(), origin: path.clone() })).collect();
     let mut problems = Vec::new();
@@ -67,7 +70,7 @@ pub(crate) fn plan(operations: &[Operation], files: &BTreeMap<String, Loaded>) -
             problems.extend(found.into_iter().map(|problem| format!("{name}: {problem}")));
         }
     }
-    if problems.is_empty() { Ok(settle(files, &states)) } else { Err(problems) }
+    if problems.is_empty() { Ok(settle(files, &states, root)) } else { Err(problems) }
 }
 
 fn describe(operation: &Operation) -> String {
@@ -128,31 +131,25 @@ fn play(operation: &Operation, states: &mut BTreeMap<String, State>) -> Result<(
 }
 
 /// The least changes from what was loaded to what the states say.
-fn settle(files: &BTreeMap<String, Loaded>, states: &BTreeMap<String, State>) -> Plan {
-    let mut plan = Plan::default();
+fn settle(files: &BTreeMap<String, Loaded>, states: &BTreeMap<String, State>, root: &str) -> Plan {
+    let mut plan = Plan { root: root.to_owned(), ..Plan::default() };
+    // A file that was moved to a free path. One that took the place of another is an edit of that one.
+    let moved_to = |path: &str, state: &State| {
+        state.loaded != Loaded::Missing && state.origin != path && files[path] == Loaded::Missing
+    };
     for (path, state) in states {
         let before = &files[path];
-        let origin = &state.origin;
-        if state.loaded != Loaded::Missing && origin != path && *before == Loaded::Missing {
-            plan.moved(path, state, &files[origin]);
-            continue;
-        }
-        let gone_elsewhere = states.iter().any(|(to, other)| to != path && other.origin == *path && other.loaded != Loaded::Missing);
+        let moved_away = || states.iter().any(|(to, other)| other.origin == *path && moved_to(to, other));
         match (before, &state.loaded) {
-            (a, b) if a == b && origin == path => {}
-            (Loaded::Missing, Loaded::Text { text, encoding }) => plan.created(path, text, *encoding),
-            (Loaded::Text { text: old, .. }, Loaded::Text { text, encoding }) => {
-                plan.modified.push(path.clone());
-                plan.diff.push_str(&file_diff(path, path, Some(old), Some(text)));
-                plan.changes.push(write(path, text, *encoding, None));
+            _ if moved_to(path, state) => {
+                let source_stays = states[&state.origin].loaded != Loaded::Missing;
+                plan.moved(path, state, &files[&state.origin], source_stays);
             }
-            (_, Loaded::Missing) if gone_elsewhere => {}
+            (a, b) if a == b => {}
+            (_, Loaded::Missing) if moved_away() => {}
             (before, Loaded::Missing) => plan.deleted(path, before),
-            // Deleted and added again: the new text takes the place of what was no text.
-            (_, Loaded::Text { text, encoding }) => {
-                plan.modified.push(path.clone());
-                plan.changes.push(write(path, text, *encoding, None));
-            }
+            (Loaded::Missing, Loaded::Text { text, encoding }) => plan.created(path, text, *encoding),
+            (before, Loaded::Text { text, encoding }) => plan.modified(path, before, text, *encoding),
             _ => {}
         }
     }
@@ -168,37 +165,56 @@ fn settle(files: &BTreeMap<String, Loaded>, states: &BTreeMap<String, State>) ->
 impl Plan {
     fn created(&mut self, path: &str, text: &str, encoding: Encoding) {
         self.created.push(path.to_owned());
-        self.diff.push_str(&file_diff(path, path, None, Some(text)));
+        self.show(path, path, None, Some(text));
+        self.changes.push(write(path, text, encoding, None));
+    }
+
+    fn modified(&mut self, path: &str, before: &Loaded, text: &str, encoding: Encoding) {
+        self.modified.push(path.to_owned());
+        if let Loaded::Text { text: old, .. } = before {
+            self.show(path, path, Some(old), Some(text));
+        }
         self.changes.push(write(path, text, encoding, None));
     }
 
     fn deleted(&mut self, path: &str, before: &Loaded) {
         self.deleted.push(path.to_owned());
         if let Loaded::Text { text, .. } = before {
-            self.diff.push_str(&file_diff(path, path, Some(text), None));
+            self.show(path, path, Some(text), None);
         }
         self.changes.push(Change::Remove { path: path.to_owned() });
     }
 
-    fn moved(&mut self, path: &str, state: &State, before: &Loaded) {
+    /// `source_stays`: something else is at the old path now.
+    fn moved(&mut self, path: &str, state: &State, before: &Loaded, source_stays: bool) {
         let from = &state.origin;
         self.modified.push(format!("{from} -> {path}"));
         match (before, &state.loaded) {
-            (Loaded::Text { text: old, .. }, Loaded::Text { text, encoding }) if old != text => {
-                self.diff.push_str(&file_diff(from, path, Some(old), Some(text)));
-                self.changes.push(Change::Remove { path: from.clone() });
+            (Loaded::Text { text: old, .. }, Loaded::Text { text, encoding }) if old != text || source_stays => {
+                self.show(from, path, Some(old), Some(text));
+                if !source_stays {
+                    self.changes.push(Change::Remove { path: from.clone() });
+                }
                 self.changes.push(write(path, text, *encoding, Some(from.clone())));
             }
             _ => {
-                self.diff.push_str(&file_diff(from, path, Some(""), Some("")));
+                self.show(from, path, Some(""), Some(""));
                 self.changes.push(Change::Rename { from: from.clone(), to: path.to_owned() });
             }
         }
     }
+
+    fn show(&mut self, old_path: &str, new_path: &str, old: Option<&str>, new: Option<&str>) {
+        let (old_path, new_path) = (&shown_path(&self.root, old_path), &shown_path(&self.root, new_path));
+        self.diff.push_str(&unified(FileDiff { old_path, new_path, old, new }));
+    }
 }
 
-fn file_diff(old_path: &str, new_path: &str, old: Option<&str>, new: Option<&str>) -> String {
-    unified(FileDiff { old_path, new_path, old, new })
+/// The path under the root, as diffs name it.
+pub(crate) fn shown_path(root: &str, path: &str) -> String {
+    let below = Path::new(path).strip_prefix(root).ok().and_then(Path::to_str);
+    let shown = below.unwrap_or(path);
+    shown.strip_prefix("./").unwrap_or(shown).to_owned()
 }
 
 fn write(path: &str, text: &str, encoding: Encoding, like: Option<String>) -> Change {

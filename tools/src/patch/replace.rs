@@ -1,7 +1,11 @@
 //! Mode "replace": one text for another in one file. Pure.
 
+use std::ops::Range;
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
 use super::adapt::adapt;
-use super::find::{Found, Strategy, find, occurrences, wanted_lines};
+use super::find::{Found, Strategy, find, wanted_lines};
 use super::fold::Folded;
 use super::similarity::closest;
 use super::view::{Edit, Lines};
@@ -51,7 +55,7 @@ pub(crate) fn replace(file: &Lines<'_>, old: &str, new: &str, all: bool) -> Resu
 }
 
 /// The new text for one hit, fitted to what the file has there.
-fn new_text(file: &str, found: &Found, range: &std::ops::Range<usize>) -> String {
+fn new_text(file: &str, found: &Found, range: &Range<usize>) -> String {
     let region = &file[range.clone()];
     let Found { old, new, .. } = found;
     if region == old || new.is_empty() {
@@ -96,53 +100,26 @@ fn graft(file: &str, old: &str, new: &str) -> Option<String> {
             return None;
         }
         let want = Folded::unicode(new, em);
-        let diff = similar::TextDiff::from_chars(have.text.as_str(), want.text.as_str());
-        let (mut at, mut out) = (0, String::new());
-        let (mut have_at, mut want_at) = (0, 0);
-        for change in diff.iter_all_changes() {
-            let len = change.value().len();
-            match change.tag() {
-                similar::ChangeTag::Delete => have_at += len,
-                similar::ChangeTag::Insert => {
-                    push(&mut out, new, &want, want_at..want_at + len);
-                    want_at += len;
+        let (a, b): (Vec<char>, Vec<char>) = (have.text.chars().collect(), want.text.chars().collect());
+        let mut out = String::new();
+        for op in capture_diff_slices(Algorithm::Myers, &a, &b) {
+            match op {
+                DiffOp::Equal { old_index, len, .. } => have.push_original(&mut out, file, &bytes(&a, old_index, len)),
+                DiffOp::Insert { new_index, new_len, .. } | DiffOp::Replace { new_index, new_len, .. } => {
+                    want.push_original(&mut out, new, &bytes(&b, new_index, new_len));
                 }
-                similar::ChangeTag::Equal => {
-                    // What one character became is taken once, with its last byte.
-                    let range = have_at.min(at.max(have_at))..have_at + len;
-                    if have.is_aligned(&range) {
-                        out.push_str(&file[have.original(&range)]);
-                    } else {
-                        push_part(&mut out, file, &have, range, &mut at);
-                    }
-                    have_at += len;
-                    want_at += len;
-                }
+                DiffOp::Delete { .. } => {}
             }
         }
         Some(out)
     })
 }
 
-fn push(out: &mut String, text: &str, folded: &Folded, range: std::ops::Range<usize>) {
-    if folded.is_aligned(&range) {
-        out.push_str(&text[folded.original(&range)]);
-    } else {
-        out.push_str(&folded.text[range]);
-    }
-}
-
-/// A byte in the middle of what a character became: the character itself goes out with the first one.
-fn push_part(out: &mut String, text: &str, folded: &Folded, range: std::ops::Range<usize>, seen: &mut usize) {
-    let original = folded.original(&(range.start..range.end));
-    if original.end > original.start || range.start >= *seen {
-        let whole = folded.original(&(range.start..range.end));
-        let character = text[whole.start..].chars().next().map_or(0, char::len_utf8);
-        if whole.start >= *seen {
-            out.push_str(&text[whole.start..whole.start + character]);
-            *seen = whole.start + character;
-        }
-    }
+/// The bytes that a run of characters has.
+fn bytes(chars: &[char], first: usize, count: usize) -> Range<usize> {
+    let len = |chars: &[char]| chars.iter().map(|c| c.len_utf8()).sum::<usize>();
+    let start = len(&chars[..first]);
+    start..start + len(&chars[first..first + count])
 }
 
 /// Up to five hits with their lines.
@@ -199,9 +176,4 @@ pub(crate) fn sections(file: &Lines<'_>, wanted: &[&str]) -> String {
     }
     text.truncate(text.trim_end().len());
     text
-}
-
-/// Whether a text is in the file once.
-pub(crate) fn is_unique(text: &str, part: &str) -> bool {
-    occurrences(text, part).len() == 1
 }

@@ -1,7 +1,7 @@
 //! Our own C files, and the module that they make with CPython.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -36,7 +36,7 @@ pub(crate) fn link(layout: &Layout, sources: &Sources, toolchain: &Toolchain) ->
     let objects = [
         compile(layout, toolchain, "module", &python_includes)?,
         compile(layout, toolchain, "reactor", &python_includes)?,
-        compile(layout, toolchain, "memory", &python_includes)?,
+        compile(layout, toolchain, "memory", &allocator_flags(sources, &python_includes))?,
         compile(layout, toolchain, "netdb", &[])?,
         compile(layout, toolchain, "timezone", &zone_flags(sources))?,
     ];
@@ -66,18 +66,32 @@ fn compile(layout: &Layout, toolchain: &Toolchain, name: &str, flags: &[OsString
     Ok(object)
 }
 
+/// memory.c includes dlmalloc, which is written for other warnings.
+fn allocator_flags(sources: &Sources, python_includes: &[OsString]) -> Vec<OsString> {
+    let mut flags = python_includes.to_vec();
+    flags.extend(["-Wno-unused-function", "-Wno-unused-but-set-variable", "-Wno-sign-compare"].map(OsString::from));
+    flags.push("-Wno-null-pointer-arithmetic".into());
+    flags.push(path_definition("DLMALLOC_SOURCE", &sources.dlmalloc));
+    flags
+}
+
 /// timezone.c includes a file of the toolchain's libc, which is written for other warnings.
 fn zone_flags(sources: &Sources) -> Vec<OsString> {
     let musl = sources.ziglang.join("lib/libc/wasi/libc-top-half/musl/src");
-    let mut definition = OsString::from("-DMUSL_TZ_SOURCE=\"");
-    definition.push(musl.join("time/__tz.c"));
-    definition.push("\"");
     vec![
         "-Wno-unused-parameter".into(),
         "-Wno-parentheses".into(),
         "-Wno-sign-compare".into(),
         "-I".into(),
         musl.join("internal").into(),
-        definition,
+        path_definition("MUSL_TZ_SOURCE", &musl.join("time/__tz.c")),
     ]
+}
+
+/// Defines a macro as the quoted path of a file to include.
+fn path_definition(name: &str, path: &Path) -> OsString {
+    let mut definition = OsString::from(format!("-D{name}=\""));
+    definition.push(path);
+    definition.push("\"");
+    definition
 }

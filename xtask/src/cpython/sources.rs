@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::{Layout, execute, sha256};
 
@@ -25,6 +25,15 @@ pub(crate) const CPYTHON: Pin = Pin {
     origin: "Debian source package python3.13 3.13.15-1, python3.13_3.13.15.orig.tar.xz",
     sha256: "1e66a7945a48390ee4c2a4268a0e4185884059a13c4aab6d148aa208deea4a76",
     license: "PSF-2.0",
+};
+
+/// Only its dlmalloc is used; the rest of the libc comes with the toolchain.
+pub(crate) const WASI_LIBC: Pin = Pin {
+    name: "dlmalloc",
+    version: "2.8.6",
+    origin: "Debian source package wasi-libc 0.0~git20220510.9886d3d-2, wasi-libc_0.0~git20220510.9886d3d.orig.tar.xz",
+    sha256: "8f9b802736a856942839d32966937c389f46e9f156415a549a6675b7535e5f74",
+    license: "CC0-1.0",
 };
 
 pub(crate) const ZLIB: Pin = Pin {
@@ -77,7 +86,7 @@ pub(crate) const TZDATA: Pin = Pin {
 };
 
 /// All pins, in the order of `provenance.toml`.
-pub(crate) const PINS: [&Pin; 7] = [&CPYTHON, &ZLIB, &BZIP2, &LZMA, &SQLITE, &ZIGLANG, &TZDATA];
+pub(crate) const PINS: [&Pin; 8] = [&CPYTHON, &WASI_LIBC, &ZLIB, &BZIP2, &LZMA, &SQLITE, &ZIGLANG, &TZDATA];
 
 /// The crates whose C sources are used: crate name, pin, features.
 const CRATES: [(&str, &Pin, &str); 4] = [
@@ -87,14 +96,42 @@ const CRATES: [(&str, &Pin, &str); 4] = [
     ("libsqlite3-sys", &SQLITE, r#"["bundled"]"#),
 ];
 
-/// Debian's own name of the source package and its version, which apt is asked for.
-const DEBIAN_PACKAGE: &str = "python3.13=3.13.15-1";
-const DEBIAN_TARBALL: &str = "python3.13_3.13.15.orig.tar.xz";
+/// A source package of Debian.
+struct DebianSource {
+    suite: &'static str,
+    /// Name and version as `apt-get source` takes them.
+    package: &'static str,
+    /// The upstream tarball among the package's files.
+    tarball: &'static str,
+    /// The folder in the tarball.
+    folder: &'static str,
+    pin: &'static Pin,
+}
+
+const DEBIAN_CPYTHON: DebianSource = DebianSource {
+    suite: "testing",
+    package: "python3.13=3.13.15-1",
+    tarball: "python3.13_3.13.15.orig.tar.xz",
+    folder: "Python-3.13.15",
+    pin: &CPYTHON,
+};
+
+const DEBIAN_WASI_LIBC: DebianSource = DebianSource {
+    suite: "bookworm",
+    package: "wasi-libc=0.0~git20220510.9886d3d-2",
+    tarball: "wasi-libc_0.0~git20220510.9886d3d.orig.tar.xz",
+    folder: "wasi-libc-0.0~git20220510.9886d3d",
+    pin: &WASI_LIBC,
+};
+
+/// Where Debian machines name their mirror.
 const DEBIAN_SOURCES_LIST: &str = "/etc/apt/sources.list.d/debian.sources";
 
 /// Where the unpacked sources lie.
 pub(crate) struct Sources {
     pub(crate) cpython: PathBuf,
+    /// The file malloc.c of dlmalloc.
+    pub(crate) dlmalloc: PathBuf,
     pub(crate) zlib: PathBuf,
     pub(crate) bzip2: PathBuf,
     pub(crate) liblzma: PathBuf,
@@ -106,19 +143,24 @@ pub(crate) struct Sources {
     pub(crate) tzdata_licenses: PathBuf,
 }
 
+/// Tarballs that the user has; what is missing is fetched.
+pub(crate) struct Tarballs<'a> {
+    pub(crate) cpython: Option<&'a Path>,
+    pub(crate) wasi_libc: Option<&'a Path>,
+}
+
 /// Fetches, checks and unpacks everything into `layout.sources`.
-pub(crate) fn fetch(layout: &Layout, python: &Path, tarball: Option<&Path>) -> Result<Sources> {
+pub(crate) fn fetch(layout: &Layout, python: &Path, tarballs: &Tarballs<'_>) -> Result<Sources> {
     let root = &layout.sources;
-    let tarball = match tarball {
-        Some(path) => path.to_owned(),
-        None => fetch_debian_tarball(root)?,
-    };
+    let cpython = DEBIAN_CPYTHON.unpack(root, tarballs.cpython)?;
+    let wasi_libc = DEBIAN_WASI_LIBC.unpack(root, tarballs.wasi_libc)?;
     let crates = fetch_crates(root)?;
     let tzdata_wheel = fetch_wheel(root, python, &TZDATA)?;
     let tzdata = unpack_wheel(root, python, &tzdata_wheel, "tzdata")?;
     let toolchain = unpack_wheel(root, python, &fetch_wheel(root, python, &ZIGLANG)?, "toolchain")?;
     Ok(Sources {
-        cpython: unpack_cpython(root, &tarball)?,
+        cpython,
+        dlmalloc: wasi_libc.join("dlmalloc/src/malloc.c"),
         zlib: crates.join("libz-sys/src/zlib"),
         bzip2: crates.join("bzip2-sys/bzip2-1.0.8"),
         liblzma: crates.join("liblzma-sys"),
@@ -143,56 +185,61 @@ fn check(path: &Path, pin: &Pin) -> Result<()> {
     Ok(())
 }
 
-/// Downloads the unmodified tarball of Debian's source package. Which packages apt installs on this machine is not changed:
-/// lists and configuration are of this build's own.
-fn fetch_debian_tarball(root: &Path) -> Result<PathBuf> {
-    let list = std::fs::read_to_string(DEBIAN_SOURCES_LIST)
-        .with_context(|| format!("no {DEBIAN_SOURCES_LIST}; pass --tarball ({})", CPYTHON.origin))?;
-    let apt = root.join("apt");
-    let (parts, lists) = (apt.join("parts"), apt.join("lists"));
-    std::fs::create_dir_all(&parts)?;
-    std::fs::create_dir_all(lists.join("partial"))?;
-    std::fs::write(parts.join("sources.sources"), source_stanza(&list)?)?;
-    let options = [
-        "Dir::Etc::sourcelist=/dev/null".to_owned(),
-        format!("Dir::Etc::sourceparts={}", parts.display()),
-        format!("Dir::State::lists={}", lists.display()),
-    ];
-    let apt_get = |arguments: &[&str]| {
-        let mut command = Command::new("apt-get");
-        for option in &options {
-            command.args(["-o", option]);
-        }
-        execute(command.args(arguments).current_dir(&apt))
-    };
-    apt_get(&["update"])?;
-    apt_get(&["source", "--download-only", DEBIAN_PACKAGE])?;
-    Ok(apt.join(DEBIAN_TARBALL))
+impl DebianSource {
+    /// Checks and unpacks `tarball`, or else the one that Debian serves, and returns the folder.
+    fn unpack(&self, root: &Path, tarball: Option<&Path>) -> Result<PathBuf> {
+        let tarball = match tarball {
+            Some(path) => path.to_owned(),
+            None => self.download(root)?,
+        };
+        check(&tarball, self.pin)?;
+        execute(Command::new("tar").arg("-C").arg(root).arg("-xf").arg(&tarball))?;
+        let folder = root.join(self.folder);
+        ensure!(folder.is_dir(), "{} does not contain {}", tarball.display(), self.folder);
+        Ok(folder)
+    }
+
+    /// Downloads the unmodified upstream tarball. What apt knows and installs on this machine is not touched: lists and
+    /// configuration are of this build's own.
+    fn download(&self, root: &Path) -> Result<PathBuf> {
+        let list = std::fs::read_to_string(DEBIAN_SOURCES_LIST)
+            .with_context(|| format!("no {DEBIAN_SOURCES_LIST}; pass the tarball ({})", self.pin.origin))?;
+        let apt = root.join("apt").join(self.suite);
+        let (parts, lists) = (apt.join("parts"), apt.join("lists"));
+        std::fs::create_dir_all(&parts)?;
+        std::fs::create_dir_all(lists.join("partial"))?;
+        std::fs::write(parts.join("sources.sources"), source_stanza(&list, self.suite)?)?;
+        let options = [
+            "Dir::Etc::sourcelist=/dev/null".to_owned(),
+            format!("Dir::Etc::sourceparts={}", parts.display()),
+            format!("Dir::State::lists={}", lists.display()),
+        ];
+        let apt_get = |arguments: &[&str]| {
+            let mut command = Command::new("apt-get");
+            for option in &options {
+                command.args(["-o", option]);
+            }
+            execute(command.args(arguments).current_dir(&apt))
+        };
+        apt_get(&["update"])?;
+        apt_get(&["source", "--download-only", self.package])?;
+        Ok(apt.join(self.tarball))
+    }
 }
 
-/// The first stanza of a deb822 sources list, turned to the source packages of Debian testing.
-fn source_stanza(list: &str) -> Result<String> {
+/// The first stanza of a deb822 sources list, turned to the source packages of a suite.
+fn source_stanza(list: &str, suite: &str) -> Result<String> {
     let mut stanza = String::new();
     for line in list.lines().skip_while(|line| line.trim().is_empty()).take_while(|line| !line.trim().is_empty()) {
         match line.split_once(':') {
             Some(("Types", _)) => stanza.push_str("Types: deb-src"),
-            Some(("Suites", _)) => stanza.push_str("Suites: testing"),
+            Some(("Suites", _)) => stanza.push_str(&format!("Suites: {suite}")),
             _ => stanza.push_str(line),
         }
         stanza.push('\n');
     }
     ensure!(stanza.contains("URIs:"), "{DEBIAN_SOURCES_LIST} has no stanza with a mirror");
     Ok(stanza)
-}
-
-fn unpack_cpython(root: &Path, tarball: &Path) -> Result<PathBuf> {
-    check(tarball, &CPYTHON)?;
-    execute(Command::new("tar").arg("-C").arg(root).arg("-xf").arg(tarball))?;
-    let folder = root.join(format!("Python-{}", CPYTHON.version));
-    if !folder.is_dir() {
-        bail!("{} does not contain {}", tarball.display(), folder.display());
-    }
-    Ok(folder)
 }
 
 /// Lets cargo fetch the crates that carry the C libraries, and returns the folder they lie in.

@@ -1,79 +1,89 @@
-"""Runs one module of CPython's test package inside the guest; `cargo xtask cpython-tests` gives it to the CLI.
+"""Runs one module of CPython's test package inside the guest; `cargo xtask cpython-tests` hands it to the CLI.
 
-    driver.py MODULE OPTIONS      OPTIONS: JSON, {"skip": [test id, ...], "pretend": ["threads", "sockets"]}
+    driver.py MODULE OPTIONS      OPTIONS: JSON, {"leave_out": [pattern of test ids, ...], "pretend": [what, ...]}
 
-Writes lines that start with a mark and hold one JSON object each: `{"start": id}` before each test, so that the host knows which one
-did not return, and at the end `{"passed": n, "skipped": {reason: n}, "failed": {test id: last line of the error}}`.
+`pretend` holds "threads" and "sockets", which CPython's test support takes for absent on all of WASI, and names of modules
+that only the tests use: an empty one stands in, and a test that needs more of it is skipped.
+
+Prints lines that start with MARK and hold one JSON object each: `{"start": id}` before each test, so that the host knows which
+one never returned, and at the end
+`{"passed": n, "skipped": {reason: n}, "failed": {id: start of the error}, "left_out": [id, ...]}`.
+Test ids come without the leading "test.".
 """
 
+import fnmatch
 import gc
 import importlib
 import json
 import os
 import sys
 import tempfile
+import traceback
+import types
 import unittest
 
 MARK = "@cpython-test@ "
+ERROR_LENGTH = 300
+
 _stdout = sys.stdout
 _write = sys.stdout.write
 
 
 def tell(record):
+    # On a line of its own, whatever a test printed before.
     _write("\n" + MARK + json.dumps(record) + "\n")
+
+
+def id_of(test):
+    return test.id().removeprefix("test.")
 
 
 class Result(unittest.TestResult):
     """Counts tests, not assertions: a test with several failing subtests is one failure."""
 
-    def __init__(self, unwanted):
+    def __init__(self):
         super().__init__()
-        self.unwanted = unwanted
         self.passed = 0
         self.skips = {}
         self.failed = {}
 
     def startTest(self, test):
         super().startTest(test)
-        self.before = len(self.failed)
-        tell({"start": test.id()})
+        tell({"start": id_of(test)})
 
-    def _fail(self, test, error):
-        lines = str(error).strip().splitlines() or [""]
-        # A SkipTest or assertion message may be pages long; its first line names the matter.
-        self.failed.setdefault(test.id(), f"{type(error).__name__}: {lines[0]}"[:300])
+    def add_failed(self, name, error):
+        if name not in self.failed:
+            lines = str(error).strip().splitlines() or [""]
+            self.failed[name] = f"{type(error).__name__}: {lines[0]}"[:ERROR_LENGTH]
+        forget(error)
 
     def addError(self, test, err):
-        self._fail(test, err[1])
-        _forget(err[1])
+        self.add_failed(id_of(test), err[1])
 
     addFailure = addError
 
     def addSubTest(self, test, subtest, err):
         if err is not None:
-            self._fail(test, err[1])
-            _forget(err[1])
+            self.add_failed(id_of(test), err[1])
 
     def addSuccess(self, test):
-        # Reported also after subtests that failed.
-        if test.id() not in self.failed:
+        # Also called for a test with failed subtests.
+        if id_of(test) not in self.failed:
             self.passed += 1
 
     def addExpectedFailure(self, test, err):
         self.passed += 1
 
     def addUnexpectedSuccess(self, test):
-        self.failed[test.id()] = "unexpected success"
+        self.failed[id_of(test)] = "unexpected success"
 
     def addSkip(self, test, reason):
-        if test.id() not in self.failed:
+        if id_of(test) not in self.failed:
             self.skips[reason] = self.skips.get(reason, 0) + 1
 
 
-def _forget(error):
+def forget(error):
     """Lets the frames of a failed test die, with all that they hold."""
-    import traceback
-
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -81,55 +91,65 @@ def _forget(error):
         error = error.__context__
 
 
-def without(suite, unwanted):
-    """The tests of a suite, in order, without those that would end or outlast the guest."""
-    kept = unittest.TestSuite()
+def without(suite, patterns, left_out):
+    """The same suite without the tests that would end or outlast the guest."""
+    # A package may return suites of its own class, with fixtures.
+    kept = type(suite)()
     for item in suite:
         if isinstance(item, unittest.TestSuite):
-            kept.addTest(_like(item, without(item, unwanted)))
-        elif item.id() not in unwanted:
+            kept.addTest(without(item, patterns, left_out))
+        elif any(fnmatch.fnmatchcase(id_of(item), pattern) for pattern in patterns):
+            left_out.append(id_of(item))
+        else:
             kept.addTest(item)
     return kept
 
 
-def _like(original, kept):
-    # A package may return suites of its own class, with fixtures.
-    copy = type(original)()
-    copy.addTests(kept)
-    return copy
+class Absent(types.ModuleType):
+    """A module that only exists in builds for testing."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise unittest.SkipTest(f"needs {self.__name__}")
 
 
-def prepare(options):
-    """What CPython's own runner sets, and what its support module cannot know of this guest."""
+def prepare(pretended):
+    """What CPython's own runner sets, and what its support package cannot know of this guest."""
     from test import support
-    from test.support import socket_helper, threading_helper
+    from test.support import threading_helper
 
+    # No test that needs a network, much memory or minutes of computing.
     support.use_resources = {}
     support.verbose = 0
-    if "threads" in options["pretend"]:
-        threading_helper.can_start_thread = True
-    if "sockets" in options["pretend"]:
-        support.has_socket_support = True
     support.record_original_stdout(_stdout)
-    _ = socket_helper
+    for what in pretended:
+        if what == "threads":
+            threading_helper.can_start_thread = True
+        elif what == "sockets":
+            support.has_socket_support = True
+        else:
+            sys.modules[what] = Absent(what)
 
 
 def main():
     name, options = sys.argv[1], json.loads(sys.argv[2])
+    # The tests make files in the current directory; the package itself is read-only.
     os.chdir(tempfile.mkdtemp())
-    unwanted = frozenset(options["skip"])
-    prepare(options)
-    result = Result(unwanted)
     tell({"start": name})
+    prepare(options["pretend"])
+    result, left_out = Result(), []
     try:
         module = importlib.import_module(f"test.{name}")
-        suite = unittest.defaultTestLoader.loadTestsFromModule(module)
+        suite = without(unittest.defaultTestLoader.loadTestsFromModule(module), options["leave_out"], left_out)
     except unittest.SkipTest as error:
         result.skips[str(error)] = 1
+    except Exception as error:
+        result.add_failed(name, error)
     else:
-        without(suite, unwanted).run(result)
+        suite.run(result)
     gc.collect()
-    tell({"passed": result.passed, "skipped": result.skips, "failed": result.failed})
+    tell({"passed": result.passed, "skipped": result.skips, "failed": result.failed, "left_out": left_out})
 
 
 main()

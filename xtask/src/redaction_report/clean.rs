@@ -36,7 +36,11 @@ pub(super) fn run(args: &[String]) -> Result<()> {
         }
         let total: usize = counts.values().sum();
         let megabytes = bytes as f64 / 1e6;
-        println!("{dir}: {total} masks in {megabytes:.1} MB: {:.2} per MB, {:.0} MB/s", total as f64 / megabytes, megabytes / begun.elapsed().as_secs_f64());
+        println!(
+            "{dir}: {total} masks in {megabytes:.1} MB: {:.2} per MB, {:.0} MB/s",
+            total as f64 / megabytes,
+            megabytes / begun.elapsed().as_secs_f64()
+        );
         for (family, count) in counts {
             println!("  {family}: {count}");
         }
@@ -85,7 +89,11 @@ pub(super) fn findings(redactor: &Redactor, text: &str) -> Vec<(String, usize, S
         let shown: String = rest.lines().next().unwrap_or_default().chars().take(120).collect();
         found.push((family.to_owned(), line, shown));
         // Up to the text that follows the mask.
-        let end = if after.is_empty() { rest.len() } else { rest.char_indices().skip(1).find(|(at, _)| rest[*at..].starts_with(after)).map_or(rest.len(), |(at, _)| at) };
+        let end = if after.is_empty() {
+            rest.len()
+        } else {
+            rest.char_indices().skip(1).find(|(at, _)| rest[*at..].starts_with(after)).map_or(rest.len(), |(at, _)| at)
+        };
         let next = (end + after.len()).min(rest.len());
         line += rest[..next].matches('\n').count();
         rest = &rest[next..];

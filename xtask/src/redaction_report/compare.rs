@@ -31,11 +31,10 @@ pub(super) fn run(args: &[String]) -> Result<()> {
 
 fn scan(dir: &str) -> Result<Vec<u8>> {
     let program = std::env::var_os("DETECT_SECRETS").unwrap_or_else(|| "detect-secrets".into());
-    let output = Command::new(&program)
-        .args(["scan", "--all-files", "--no-verify", "."])
-        .current_dir(dir)
-        .output()
-        .context("can't run detect-secrets; `pip install detect-secrets==1.5.0` and set DETECT_SECRETS to its path")?;
+    let output =
+        Command::new(&program).args(["scan", "--all-files", "--no-verify", "."]).current_dir(dir).output().context(
+            "can't run detect-secrets; `pip install detect-secrets==1.5.0` and set DETECT_SECRETS to its path",
+        )?;
     if !output.status.success() {
         bail!("detect-secrets: {}", String::from_utf8_lossy(&output.stderr));
     }
@@ -57,7 +56,8 @@ fn tabulate(redactor: &Redactor, dir: &Path, report: &Value, lists: bool) {
             if ours.contains(&line) {
                 count.1 += 1;
             } else if lists {
-                let shown: String = text.lines().nth(line.saturating_sub(1)).unwrap_or_default().chars().take(200).collect();
+                let shown: String =
+                    text.lines().nth(line.saturating_sub(1)).unwrap_or_default().chars().take(200).collect();
                 println!("only theirs: {}: {file}:{line}: {shown}", finding["type"]);
             }
         }

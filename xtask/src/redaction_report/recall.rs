@@ -16,7 +16,10 @@ pub(super) const PLACES: &[(&str, &str)] = &[
     ("yaml", "service:\n  value: {}\n  port: 80\n"),
     ("header", "> GET /v1/items HTTP/1.1\n> X-Custom: {}\n> Accept: */*\n"),
     ("url", "GET https://api.example.com/v1/items?q=1&v={}&page=2 200\n"),
-    ("traceback", "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\nValueError: bad value '{}' given\n"),
+    (
+        "traceback",
+        "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\nValueError: bad value '{}' given\n",
+    ),
     ("prose", "The value in use is {}, as was said before.\n"),
     ("repr", "'first line\\n{}\\nlast line'\n"),
     ("end", "{}"),
@@ -61,7 +64,11 @@ fn measure(redactor: &Redactor, family: &Family) -> (f64, String) {
     let part = |place: usize| masked[place] as f64 / tried[place] as f64;
     let weakest = (0..PLACES.len()).min_by(|one, other| part(*one).total_cmp(&part(*other))).unwrap_or(0);
     let recall = masked.iter().sum::<usize>() as f64 / SAMPLES as f64;
-    let weakest = if part(weakest) == 1.0 { "-".to_owned() } else { format!("{} {:.0} %", PLACES[weakest].0, part(weakest) * 100.0) };
+    let weakest = if part(weakest) == 1.0 {
+        "-".to_owned()
+    } else {
+        format!("{} {:.0} %", PLACES[weakest].0, part(weakest) * 100.0)
+    };
     (recall, weakest)
 }
 
@@ -73,5 +80,8 @@ pub(super) fn leaks(text: &str, secret: &str) -> bool {
         shown.push('\n');
     }
     let text = shown;
-    secret.as_bytes().windows(8.min(secret.len())).any(|piece| text.as_bytes().windows(piece.len()).any(|window| window == piece))
+    secret
+        .as_bytes()
+        .windows(8.min(secret.len()))
+        .any(|piece| text.as_bytes().windows(piece.len()).any(|window| window == piece))
 }

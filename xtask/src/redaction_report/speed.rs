@@ -53,7 +53,12 @@ fn flood(redactor: &Redactor, state: &str, lines: usize) {
     let total = collector.total();
     let captured = collector.finish(redactor);
     let seconds = begun.elapsed().as_secs_f64();
-    println!("flood of 1 GB in writes of {} bytes, redaction {state}: {:.0} MB/s, {} bytes shown", chunk.len(), total as f64 / seconds / 1e6, captured.text.len());
+    println!(
+        "flood of 1 GB in writes of {} bytes, redaction {state}: {:.0} MB/s, {} bytes shown",
+        chunk.len(),
+        total as f64 / seconds / 1e6,
+        captured.text.len()
+    );
 }
 
 /// What it takes to add the values of one run.
@@ -79,16 +84,78 @@ fn stream(redactor: &Redactor) {
         shown += streamer.push(b"a line of ordinary output, with a number 12345 and some more words\n").len();
     }
     let seconds = begun.elapsed().as_secs_f64();
-    println!("streamed line by line: {:.1} MB/s, {:.1} us a line", shown as f64 / seconds / 1e6, seconds * 1e6 / 20_000.0);
+    println!(
+        "streamed line by line: {:.1} MB/s, {:.1} us a line",
+        shown as f64 / seconds / 1e6,
+        seconds * 1e6 / 20_000.0
+    );
 }
 
 /// What worst inputs are repeated from.
 pub(super) const WORST: &[&str] = &[
-    "a", "=", "-", "0123456789abcdef", "\"'", "\\\"", "\x1b[31m", "\x1b]", "\u{9b}", "\x1b", ".", "eyJ", "eyJ.", "sk-",
-    "sk-a", "ghp_", "key=", "key: ", "\"key\": ", "key='", "password=\"", "token", "secret_", "KEY=a&", "://", "a://b@", "a://b:c@",
-    "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----", "AKIA",
-    concat!("AKIA", "0000000000000000 "), "Bearer ", "bearer a", "Authorization: ", "cookie: a=b; ", "Cookie:", "\u{200b}", "a\u{200b}", "e\u{301}",
-    "\u{8}", "a\u{8}", "\r", "\0", "%25", "%2", "\\u0041", "\\", "\\n", "[REDACTED:", "[REDACTED:a]", "[REDACTED:a]key=", "gAAAA",
-    ":AA", "1234567890:AA", "A.aaaaaa.", "xoxb-", "xapp-1-", "hooks.slack.com/services/", "https://discord.com/api/webhooks/", "1/1:", "é", concat!("password", ": a1b2c3d4 "),
+    "a",
+    "=",
+    "-",
+    "0123456789abcdef",
+    "\"'",
+    "\\\"",
+    "\x1b[31m",
+    "\x1b]",
+    "\u{9b}",
+    "\x1b",
+    ".",
+    "eyJ",
+    "eyJ.",
+    "sk-",
+    "sk-a",
+    "ghp_",
+    "key=",
+    "key: ",
+    "\"key\": ",
+    "key='",
+    "password=\"",
+    "token",
+    "secret_",
+    "KEY=a&",
+    "://",
+    "a://b@",
+    "a://b:c@",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN ",
+    "-----BEGIN PRIVATE KEY-----\n",
+    "-----END PRIVATE KEY-----",
+    "AKIA",
+    concat!("AKIA", "0000000000000000 "),
+    "Bearer ",
+    "bearer a",
+    "Authorization: ",
+    "cookie: a=b; ",
+    "Cookie:",
+    "\u{200b}",
+    "a\u{200b}",
+    "e\u{301}",
+    "\u{8}",
+    "a\u{8}",
+    "\r",
+    "\0",
+    "%25",
+    "%2",
+    "\\u0041",
+    "\\",
+    "\\n",
+    "[REDACTED:",
+    "[REDACTED:a]",
+    "[REDACTED:a]key=",
+    "gAAAA",
+    ":AA",
+    "1234567890:AA",
+    "A.aaaaaa.",
+    "xoxb-",
+    "xapp-1-",
+    "hooks.slack.com/services/",
+    "https://discord.com/api/webhooks/",
+    "1/1:",
+    "é",
+    concat!("password", ": a1b2c3d4 "),
     concat!("sk", "-a1b2c3d4e5f6g7h8i9j0k1l2 "),
 ];

@@ -58,6 +58,7 @@ fn table(files_with: &BTreeMap<Vec<u8>, u32>) -> String {
         for count in row {
             // A little of every pair, so that none costs too much.
             let part = (count + total * 0.0002) / (total * 1.0108);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0 and 60")]
             let quarters = (-4.0 * part.log2()).round().clamp(0.0, 60.0) as u8;
             text.push(char::from(b'0' + quarters));
         }

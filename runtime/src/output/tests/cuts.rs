@@ -3,7 +3,8 @@
 use super::support::{SMALL, assert_sealed, capture, leak, redactor, sample};
 use crate::output::{Collector, Limits, Redactor};
 
-const KINDS: &[&str] = &["openai", "github_token", "aws_access_key", "jwt", "slack_token", "telegram_bot", "discord_bot"];
+const KINDS: &[&str] =
+    &["openai", "github_token", "aws_access_key", "jwt", "slack_token", "telegram_bot", "discord_bot"];
 
 #[test]
 fn s1_key_over_cuts_at_every_offset() {
@@ -53,6 +54,20 @@ fn s1_key_stuffed_with_escapes_over_cuts() {
         for offset in (0..600).step_by(7) {
             let text = format!("{} {stuffed} {}", ".".repeat(offset), ".".repeat(2000));
             assert_sealed(capture(text.as_bytes(), SMALL, &redactor).text.as_str(), &key);
+        }
+    }
+}
+
+#[test]
+fn s1_known_value_stuffed_with_escapes_over_cuts() {
+    // Failing: the beginning of a value that goes on beyond the captured head is shown.
+    let value = "zq9-Torn+widget/41-and-more";
+    let redactor = Redactor::builder().known("X", value.into()).build().expect("builds");
+    for width in [3, 20, 60] {
+        let stuffed: String = value.chars().map(|char| format!("{char}{}", "\x1b[0m".repeat(width))).collect();
+        for offset in (0..300).step_by(13) {
+            let text = format!("{} {stuffed} {}", ".".repeat(offset), ".".repeat(3000));
+            assert_sealed(capture(text.as_bytes(), SMALL, &redactor).text.as_str(), value);
         }
     }
 }
@@ -114,8 +129,10 @@ fn r12_standard_error_has_its_own_cap() {
 fn r14_odd_bytes_add_up() {
     // Failing: a panic, or kept + omitted differs from the total, for bytes that are no text.
     let redactor = redactor();
-    let mixed: Vec<u8> = (0..4000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    for unit in [&b"\r"[..], b"\0", b"\xff", b"\xf0\x9f\x98\x80", b"\xf0\x9f", b"\xe2\x82", b"\x1b", b"\xc2\x9b", &mixed] {
+    let mixed: Vec<u8> = (0..4000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0]).collect();
+    for unit in
+        [&b"\r"[..], b"\0", b"\xff", b"\xf0\x9f\x98\x80", b"\xf0\x9f", b"\xe2\x82", b"\x1b", b"\xc2\x9b", &mixed]
+    {
         for len in [0, 1, 59, 60, 61, 62, 63, 64, 139, 140, 141, 142, 143, 700, 3000] {
             let bytes: Vec<u8> = unit.iter().copied().cycle().take(len).collect();
             let captured = capture(&bytes, SMALL, &redactor);
@@ -134,7 +151,7 @@ fn r14_character_over_a_cut_stays_whole() {
     for shift in 0..8 {
         for total in [141, 142, 143, 144, 145, 900, 2000] {
             let text: String = "a".repeat(shift) + &"😀".repeat(total / 4 + 1);
-            let captured = capture(text[..text.floor_char_boundary(total)].as_bytes(), SMALL, &redactor);
+            let captured = capture(&text.as_bytes()[..text.floor_char_boundary(total)], SMALL, &redactor);
             assert!(!captured.text.as_str().contains('\u{fffd}'), "shift {shift}, total {total}");
         }
     }
@@ -161,6 +178,13 @@ fn exactly_the_limit_is_not_cut() {
     let captured = capture(&[b'a'; 141], SMALL, &redactor());
     let notice = "\n\n... [OUTPUT TRUNCATED - 1 chars omitted out of 141 total] ...\n\n";
     assert_eq!(captured.text.as_str(), format!("{}{notice}{}", "a".repeat(60), "a".repeat(80)));
+}
+
+#[test]
+fn no_margin_is_no_reason_to_drop_text() {
+    // Found by fuzzing: the word at the beginning of the tail was dropped.
+    let captured = capture(b"abcdefgh", Limits { head: 0, tail: 2, margin: 0 }, &redactor());
+    assert!(captured.text.as_str().ends_with("] ...\n\ngh"), "{}", captured.text);
 }
 
 #[test]

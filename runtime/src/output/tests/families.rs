@@ -102,7 +102,8 @@ fn s10_keys_in_file_names() {
 #[test]
 fn shortened_keys_are_told_by_their_look() {
     let redactor = redactor();
-    for key in [["sk-", "proj-abc123def456ghi789jkl012"], ["ghp_", "abc123def456ghi789jkl"], ["hf_", "a1B2c3D4e5F6g7"]] {
+    for key in [["sk-", "proj-abc123def456ghi789jkl012"], ["ghp_", "abc123def456ghi789jkl"], ["hf_", "a1B2c3D4e5F6g7"]]
+    {
         assert_sealed(redactor.clean(&format!("key {} here", key.concat())).as_str(), key[1]);
     }
 }

@@ -32,8 +32,13 @@ fn hex(value: &str) -> String {
     value.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-const VALUES: &[&str] =
-    &["zq9-Torn+widget/41", "two words & \"quotes\" \\ here", "pässwörd-ünïcode", "0123456789abcdef0123", "line one\nline two of it"];
+const VALUES: &[&str] = &[
+    "zq9-Torn+widget/41",
+    "two words & \"quotes\" \\ here",
+    "pässwörd-ünïcode",
+    "0123456789abcdef0123",
+    "line one\nline two of it",
+];
 
 #[test]
 fn s7_encodings_of_a_known_value() {
@@ -50,7 +55,13 @@ fn s7_encodings_of_a_known_value() {
             percent.clone(),
             percent.to_lowercase(),
             percent.replace('%', "%25"),
-            value.replace('%', "%25").replace(' ', "+").replace('&', "%26").replace('"', "%22").replace('/', "%2F").replace('\n', "%0A"),
+            value
+                .replace('%', "%25")
+                .replace(' ', "+")
+                .replace('&', "%26")
+                .replace('"', "%22")
+                .replace('/', "%2F")
+                .replace('\n', "%0A"),
             serde_json::to_string(value).expect("serializes"),
             serde_json::to_string(&serde_json::to_string(value).expect("serializes")).expect("serializes"),
             value.chars().map(|char| format!("\\u{:04x}", u32::from(char))).collect(),
@@ -77,7 +88,14 @@ fn s7_base64_in_each_alignment() {
                 for alphabet in [STANDARD, URL_SAFE] {
                     let own = base64(value.as_bytes(), alphabet);
                     let text = base64(format!("{before}{value}{after}").as_bytes(), alphabet);
-                    for shown in [text.clone(), wrapped(&text, 76, "\n"), wrapped(&text, 64, "\r\n"), wrapped(&text, 10, "\n  "), wrapped(&text, 10, "\\n"), text.trim_end_matches('=').to_owned()] {
+                    for shown in [
+                        text.clone(),
+                        wrapped(&text, 76, "\n"),
+                        wrapped(&text, 64, "\r\n"),
+                        wrapped(&text, 10, "\n  "),
+                        wrapped(&text, 10, "\\n"),
+                        text.trim_end_matches('=').to_owned(),
+                    ] {
                         let clean = redactor.clean(&format!("data: {shown} end"));
                         assert!(clean.as_str().contains("[REDACTED:known]"), "{shown}");
                         if before.is_empty() {
@@ -95,7 +113,9 @@ fn s3_known_value_with_something_inside() {
     // Failing: a value that a terminal or reader puts together again is shown in pieces.
     let value = VALUES[0];
     let redactor = knows(value);
-    for stuffing in ["\u{200b}", "\u{ad}", "\0", "\r", "\n", "\x08", "\x1b[1m", "\u{301}", "\u{2060}", "\x1b]8;;x\x07", " "] {
+    for stuffing in
+        ["\u{200b}", "\u{ad}", "\0", "\r", "\n", "\x08", "\x1b[1m", "\u{301}", "\u{2060}", "\x1b]8;;x\x07", " "]
+    {
         let text: String = value.chars().map(|char| format!("{char}{stuffing}")).collect();
         let clean = redactor.clean(&format!("a: {text} z"));
         assert!(clean.as_str().contains("[REDACTED:known]"), "{text:?} gave {clean}");
@@ -104,13 +124,27 @@ fn s3_known_value_with_something_inside() {
 
 #[test]
 fn short_and_common_values_shred_nothing() {
-    let common = ["admin", "1234", "password", "localhost", "Documentation", "aaaaaaaaaa", "10000000", "functions", "/home/someone/project", "tests"];
+    let common = [
+        "admin",
+        "1234",
+        "password",
+        "localhost",
+        "Documentation",
+        "aaaaaaaaaa",
+        "10000000",
+        "functions",
+        "/home/someone/project",
+        "tests",
+    ];
     let mut builder = Redactor::builder();
     for value in common {
         builder = builder.known(value, SecretString::from(value));
     }
     let redactor = builder.build().expect("builds");
-    assert_unchanged(&redactor, "admin 1234 password localhost Documentation aaaaaaaaaa 10000000 functions /home/someone/project");
+    assert_unchanged(
+        &redactor,
+        "admin 1234 password localhost Documentation aaaaaaaaaa 10000000 functions /home/someone/project",
+    );
     assert_eq!(redactor.refused().len(), common.len());
     assert!(redactor.refused().contains(&("admin".to_owned(), Refused::TooShort)));
     assert!(redactor.refused().contains(&("localhost".to_owned(), Refused::TooCommon)));

@@ -18,8 +18,19 @@ fn shared() -> &'static Redactor {
     &SHARED
 }
 
-const STUFFING: &[&str] =
-    &["\x1b[31m", "\x1b[0m", "\u{200b}", "\u{ad}", "\0", "\u{301}", "\x1b]0;t\x07", "\u{9b}1m", "\u{feff}", "\x1b(B", "\r"];
+const STUFFING: &[&str] = &[
+    "\x1b[31m",
+    "\x1b[0m",
+    "\u{200b}",
+    "\u{ad}",
+    "\0",
+    "\u{301}",
+    "\x1b]0;t\x07",
+    "\u{9b}1m",
+    "\u{feff}",
+    "\x1b(B",
+    "\r",
+];
 
 /// The secret with something invisible put in at some places.
 fn stuffed(secret: &str, places: &[(usize, usize)]) -> String {
@@ -130,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn streams_agree_with_the_whole(text in text_with_secrets(&SCRAPS[..SCRAPS.len() - 2]), splits in prop::collection::vec((any::<usize>(), any::<bool>()), 0..10)) {
+    fn streams_agree_with_the_whole(text in text_with_secrets(&SCRAPS[..SCRAPS.len() - 3]), splits in prop::collection::vec((any::<usize>(), any::<bool>()), 0..10)) {
         let pieces = split_at(text.as_bytes(), &splits.iter().map(|split| split.0).collect::<Vec<_>>());
         let mut streamer = Streamer::new(shared().clone());
         let mut shown = String::new();
@@ -146,11 +157,45 @@ proptest! {
 }
 
 const SCRAPS: &[&str] = &[
-    "api_key=", "password: ", "\"token\": \"", "\"", "'", "\n", " ", "Bearer ", "Authorization: ", "Cookie: a=", "; ", "https://",
-    "user:hunter22@", "host/", "[REDACTED:openai]", "[REDACTED:", "]", "\\n", "%22", "word", "é", ",", "&", "=", "DB_PASSWORD=hunter2",
-    "***", "abcdef...wxyz", "\x1b[1m", "x", "('A_KEY', 'swordfish9')", "AKIA", "sk-", "_", "-", "-----END PRIVATE KEY-----",
-    // A stream masks a key block before it is known whether the block holds a key.
-    "-----BEGIN PRIVATE KEY-----\n", "-----BEGIN ",
+    "api_key=",
+    "password: ",
+    "\"token\": \"",
+    "\"",
+    "'",
+    " ",
+    "Bearer ",
+    "Authorization: ",
+    "Cookie: a=",
+    "; ",
+    "https://",
+    "user:hunter22@",
+    "host/",
+    "[REDACTED:openai]",
+    "[REDACTED:",
+    "]",
+    "\\n",
+    "%22",
+    "word",
+    "é",
+    ",",
+    "&",
+    "=",
+    "DB_PASSWORD=hunter2",
+    "***",
+    "abcdef...wxyz",
+    "\x1b[1m",
+    "x",
+    "('A_KEY', 'swordfish9')",
+    "AKIA",
+    "sk-",
+    "_",
+    "-",
+    "-----END PRIVATE KEY-----",
+    // A stream masks a key block before it is known whether the block holds a key, and what it shows at the end of a line
+    // may turn out to be the beginning of a key that goes on in the next.
+    "-----BEGIN PRIVATE KEY-----\n",
+    "-----BEGIN ",
+    "\n",
 ];
 
 /// Text in which secrets, names, separators, masks and escapes follow one another in any order.

@@ -8,17 +8,64 @@ fn s12_assignments_in_every_form() {
     // Failing: a value is shown because of how its name is written or quoted.
     let redactor = redactor();
     let names = [
-        "API_KEY", "SERVICE_KEY", "NAME_API_KEY", "DB_PASSWORD", "DB_PASS", "MYSQL_PW", "GITHUB_TOKEN", "client_secret",
-        "apiKey", "api-key", "X-Api-Key", "accessToken", "secret", "password", "dbPassword", "AWS_SECRET_ACCESS_KEY",
-        "private_key", "spring.datasource.password", "authToken", "PRIVATE_KEY_BASE64", "CREDENTIALS", "passphrase",
-        "encryption_key", "STRIPE_WEBHOOK_SECRET", "REDIS_AUTH", "apikey", "secret_id",
+        "API_KEY",
+        "SERVICE_KEY",
+        "NAME_API_KEY",
+        "DB_PASSWORD",
+        "DB_PASS",
+        "MYSQL_PW",
+        "GITHUB_TOKEN",
+        "client_secret",
+        "apiKey",
+        "api-key",
+        "X-Api-Key",
+        "accessToken",
+        "secret",
+        "password",
+        "dbPassword",
+        "AWS_SECRET_ACCESS_KEY",
+        "private_key",
+        "spring.datasource.password",
+        "authToken",
+        "PRIVATE_KEY_BASE64",
+        "CREDENTIALS",
+        "passphrase",
+        "encryption_key",
+        "STRIPE_WEBHOOK_SECRET",
+        "REDIS_AUTH",
+        "apikey",
+        "secret_id",
     ];
     let places = [
-        "{n}={v}", "export {n}={v}", "{n}=\"{v}\"", "{n} = '{v}'", "{n}: {v}", "\"{n}\": \"{v}\",", "{'{n}': '{v}', 'x': 1}",
-        "{\\\"{n}\\\": \\\"{v}\\\"}", "('{n}', '{v}')", "{n}: str = \"{v}\"", "const {n} = `{v}`;", "os.environ[\"{n}\"] = \"{v}\"",
-        "https://h.example/p?a=1&{n}={v}&b=2", "a=1&{n}={v}", "  - {n}={v}", "{n} => '{v}'", "{n}:={v}", "ENV {n}={v}",
-        "[\"{n}={v}\", \"B=2\"]", "log: {n}={v}, user=x", "x\\n{n}={v}\\ny", "> {n}: {v}", "{n} = b'{v}'", "--{n}={v}", "--{n} {v}",
-        "\x1b[1m{n}\x1b[0m={v}", "environ({'{n}': '{v}'})", "{n}={v};b=2", "{\"{n}\":\"{v}\"}",
+        "{n}={v}",
+        "export {n}={v}",
+        "{n}=\"{v}\"",
+        "{n} = '{v}'",
+        "{n}: {v}",
+        "\"{n}\": \"{v}\",",
+        "{'{n}': '{v}', 'x': 1}",
+        "{\\\"{n}\\\": \\\"{v}\\\"}",
+        "('{n}', '{v}')",
+        "{n}: str = \"{v}\"",
+        "const {n} = `{v}`;",
+        "os.environ[\"{n}\"] = \"{v}\"",
+        "https://h.example/p?a=1&{n}={v}&b=2",
+        "a=1&{n}={v}",
+        "  - {n}={v}",
+        "{n} => '{v}'",
+        "{n}:={v}",
+        "ENV {n}={v}",
+        "[\"{n}={v}\", \"B=2\"]",
+        "log: {n}={v}, user=x",
+        "x\\n{n}={v}\\ny",
+        "> {n}: {v}",
+        "{n} = b'{v}'",
+        "--{n}={v}",
+        "--{n} {v}",
+        "\x1b[1m{n}\x1b[0m={v}",
+        "environ({'{n}': '{v}'})",
+        "{n}={v};b=2",
+        "{\"{n}\":\"{v}\"}",
     ];
     for (at, name) in names.iter().enumerate() {
         for place in places {
@@ -26,7 +73,11 @@ fn s12_assignments_in_every_form() {
             let text = place.replace("{n}", name).replace("{v}", &value);
             let clean = redactor.clean(&text);
             assert_sealed(clean.as_str(), &value);
-            let expected = place.replace("{n}", name).replace("{v}", "[REDACTED:assignment]").replace("\x1b[1m", "").replace("\x1b[0m", "");
+            let expected = place
+                .replace("{n}", name)
+                .replace("{v}", "[REDACTED:assignment]")
+                .replace("\x1b[1m", "")
+                .replace("\x1b[0m", "");
             assert_eq!(clean.as_str(), expected);
         }
     }
@@ -38,7 +89,10 @@ fn n_dumped_environments_are_masked_whatever_the_value() {
     assert_eq!(redactor.clean("DB_PASSWORD=hunter2\nPATH=/bin\n"), "DB_PASSWORD=[REDACTED:assignment]\nPATH=/bin\n");
     assert_eq!(redactor.clean("NAME_API_KEY=swordfish"), "NAME_API_KEY=[REDACTED:assignment]");
     assert_eq!(redactor.clean("X_PW=p@ss,w)rd&1"), "X_PW=[REDACTED:assignment]");
-    assert_eq!(redactor.clean("{'DB_PASS': 'hunter2', 'HOME': '/root'}"), "{'DB_PASS': '[REDACTED:assignment]', 'HOME': '/root'}");
+    assert_eq!(
+        redactor.clean("{'DB_PASS': 'hunter2', 'HOME': '/root'}"),
+        "{'DB_PASS': '[REDACTED:assignment]', 'HOME': '/root'}"
+    );
     assert_eq!(redactor.clean("{\"password\": \"hunter22\"}"), "{\"password\": \"[REDACTED:assignment]\"}");
     assert_eq!(redactor.clean("the api key: q8Zt4LmX2vRb9KcD"), "the api key: [REDACTED:assignment]");
 }
@@ -109,10 +163,22 @@ fn s12_headers() {
     let redactor = redactor();
     let value = opaque(5, 30);
     for text in [
-        "Authorization: Bearer {}", "authorization: bearer {}", "Proxy-Authorization: Token {}", "{'Authorization': 'Bearer {}'}",
-        "-H \"Authorization: Bearer {}\"", "\"Authorization\":\"ApiKey {}\"", "Authorization: {}", "sent Bearer {} to it",
-        "X-Api-Key: {}", "x-auth-token: {}", "PRIVATE-TOKEN: {}", "Ocp-Apim-Subscription-Key: {}", "X-Amz-Security-Token: {}",
-        "Cookie: theme=dark; sessionid={}", "Set-Cookie: sid={}; Path=/; HttpOnly", "{\"Cookie\": \"auth={}\"}",
+        "Authorization: Bearer {}",
+        "authorization: bearer {}",
+        "Proxy-Authorization: Token {}",
+        "{'Authorization': 'Bearer {}'}",
+        "-H \"Authorization: Bearer {}\"",
+        "\"Authorization\":\"ApiKey {}\"",
+        "Authorization: {}",
+        "sent Bearer {} to it",
+        "X-Api-Key: {}",
+        "x-auth-token: {}",
+        "PRIVATE-TOKEN: {}",
+        "Ocp-Apim-Subscription-Key: {}",
+        "X-Amz-Security-Token: {}",
+        "Cookie: theme=dark; sessionid={}",
+        "Set-Cookie: sid={}; Path=/; HttpOnly",
+        "{\"Cookie\": \"auth={}\"}",
     ] {
         let shown = redactor.clean(&text.replace("{}", &value));
         assert_sealed(shown.as_str(), &value);
@@ -133,7 +199,14 @@ fn key_block(label: &str, break_: &str) -> (String, Vec<String>) {
 fn s11_private_key_blocks() {
     // Failing: lines of a private key are shown.
     let redactor = redactor();
-    for label in ["RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "PGP PRIVATE KEY BLOCK"] {
+    for label in [
+        "RSA PRIVATE KEY",
+        "EC PRIVATE KEY",
+        "OPENSSH PRIVATE KEY",
+        "PRIVATE KEY",
+        "ENCRYPTED PRIVATE KEY",
+        "PGP PRIVATE KEY BLOCK",
+    ] {
         for break_ in ["\n", "\r\n", "\n    ", "\\n", "\\\\n", "\\r\\n", "\n> ", "\",\n\""] {
             let (block, lines) = key_block(label, break_);
             let clean = redactor.clean(&format!("before\n{block}\nafter"));
@@ -160,18 +233,34 @@ fn s12_urls() {
     let redactor = redactor();
     assert_eq!(redactor.clean("postgres://app:hunter2@db:5432/x"), "postgres://app:[REDACTED:url_password]@db:5432/x");
     assert_eq!(redactor.clean("redis://:s3cr3tpw@cache:6379"), "redis://:[REDACTED:url_password]@cache:6379");
-    assert_eq!(redactor.clean("mongodb+srv://u:p%40ss1@c.example/d?w=1"), "mongodb+srv://u:[REDACTED:url_password]@c.example/d?w=1");
+    assert_eq!(
+        redactor.clean("mongodb+srv://u:p%40ss1@c.example/d?w=1"),
+        "mongodb+srv://u:[REDACTED:url_password]@c.example/d?w=1"
+    );
     assert_eq!(redactor.clean("mysql://u:a/b#c@h/d"), "mysql://u:[REDACTED:url_password]@h/d");
     let token = opaque(8, 32);
-    assert_eq!(redactor.clean(&format!("git clone https://{token}@github.com/o/r")), "git clone https://[REDACTED:url_token]@github.com/o/r");
-    assert_eq!(redactor.clean(&format!("https://x-access-token:{token}@github.com/o/r")), "https://x-access-token:[REDACTED:url_password]@github.com/o/r");
-    assert_eq!(redactor.clean(&format!("SENTRY=https://{token}@o1.ingest.example/2")), "SENTRY=https://[REDACTED:url_token]@o1.ingest.example/2");
     assert_eq!(
-        redactor.clean(&["https://hooks.slack.com/", "services/T0AB12CD3/B0EF45GH6/", "abcDEF123ghiJKL456mnoPQ7"].concat()),
+        redactor.clean(&format!("git clone https://{token}@github.com/o/r")),
+        "git clone https://[REDACTED:url_token]@github.com/o/r"
+    );
+    assert_eq!(
+        redactor.clean(&format!("https://x-access-token:{token}@github.com/o/r")),
+        "https://x-access-token:[REDACTED:url_password]@github.com/o/r"
+    );
+    assert_eq!(
+        redactor.clean(&format!("SENTRY=https://{token}@o1.ingest.example/2")),
+        "SENTRY=https://[REDACTED:url_token]@o1.ingest.example/2"
+    );
+    assert_eq!(
+        redactor
+            .clean(&["https://hooks.slack.com/", "services/T0AB12CD3/B0EF45GH6/", "abcDEF123ghiJKL456mnoPQ7"].concat()),
         "https://hooks.slack.com/services/[REDACTED:webhook]"
     );
     let body = format!("grant_type=client_credentials&client_id=app&client_secret={token}&scope=all");
-    assert_eq!(redactor.clean(&body), "grant_type=client_credentials&client_id=app&client_secret=[REDACTED:assignment]&scope=all");
+    assert_eq!(
+        redactor.clean(&body),
+        "grant_type=client_credentials&client_id=app&client_secret=[REDACTED:assignment]&scope=all"
+    );
 }
 
 #[test]
@@ -179,7 +268,13 @@ fn s12_cloud_key_pairs() {
     let redactor = redactor();
     let id = sample("aws_access_key", 1);
     let secret = format!("{}/{}", opaque(1, 20), opaque(2, 19));
-    for text in ["{i},{s}", "{i}:{s}", "aws_access_key_id = {i}\naws_secret_access_key = {s}\n", "('{i}', '{s}')", "AccessKey {i}\n{s}\n"] {
+    for text in [
+        "{i},{s}",
+        "{i}:{s}",
+        "aws_access_key_id = {i}\naws_secret_access_key = {s}\n",
+        "('{i}', '{s}')",
+        "AccessKey {i}\n{s}\n",
+    ] {
         assert_sealed(redactor.clean(&text.replace("{i}", &id).replace("{s}", &secret)).as_str(), &secret);
     }
 }
@@ -190,9 +285,27 @@ fn s3_key_with_something_inside() {
     let redactor = redactor();
     for name in ["openai", "github_token", "aws_access_key", "stripe"] {
         let key = sample(name, 6);
-        for stuffing in ["\x1b[31m", "\x1b[0;1m", "\x1b]8;;http://x.example\x1b\\", "\u{200b}", "\u{ad}", "\0", "\x08", "\r", "\u{301}", "\u{feff}", "\u{2066}", "\u{9b}1m", "\x1b]0;t\x07"] {
+        for stuffing in [
+            "\x1b[31m",
+            "\x1b[0;1m",
+            "\x1b]8;;http://x.example\x1b\\",
+            "\u{200b}",
+            "\u{ad}",
+            "\0",
+            "\x08",
+            "\r",
+            "\u{301}",
+            "\u{feff}",
+            "\u{2066}",
+            "\u{9b}1m",
+            "\x1b]0;t\x07",
+        ] {
             for every in [1, 3, 7] {
-                let text: String = key.chars().enumerate().map(|(at, char)| if at % every == 0 { format!("{char}{stuffing}") } else { char.to_string() }).collect();
+                let text: String = key
+                    .chars()
+                    .enumerate()
+                    .map(|(at, char)| if at % every == 0 { format!("{char}{stuffing}") } else { char.to_string() })
+                    .collect();
                 assert_sealed(redactor.clean(&format!("a {text} z")).as_str(), &key);
             }
             let (front, back) = key.split_at(9);
@@ -215,7 +328,11 @@ fn s3_key_over_a_line_end() {
                 assert_sealed(redactor.clean(&text).as_str(), &key);
             }
         }
-        let wrapped: String = key.chars().enumerate().map(|(at, char)| if at % 10 == 9 { format!("{char}\n") } else { char.to_string() }).collect();
+        let wrapped: String = key
+            .chars()
+            .enumerate()
+            .map(|(at, char)| if at % 10 == 9 { format!("{char}\n") } else { char.to_string() })
+            .collect();
         assert_sealed(redactor.clean(&format!("key:\n{wrapped}\n")).as_str(), &key);
     }
 }
@@ -224,7 +341,9 @@ fn s3_key_over_a_line_end() {
 fn s8_key_in_a_traceback() {
     let redactor = redactor();
     let key = sample("openai", 2);
-    let text = format!("Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    openai.api_key = \"{key}\"\nAuthenticationError: Incorrect API key provided: {key}.\n");
+    let text = format!(
+        "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    openai.api_key = \"{key}\"\nAuthenticationError: Incorrect API key provided: {key}.\n"
+    );
     assert_sealed(redactor.clean(&text).as_str(), &key);
 }
 
@@ -257,7 +376,10 @@ fn switched_off_only_strips() {
 #[test]
 fn patterns_of_the_user() {
     let rule = |name: &str, regex: &str| ExtraRule { name: name.into(), regex: regex.into() };
-    let redactor = Redactor::builder().extra([rule("ticket", r"TICKET-\d+"), rule("pin", r"pin is (\d{4})")]).build().expect("builds");
+    let redactor = Redactor::builder()
+        .extra([rule("ticket", r"TICKET-\d+"), rule("pin", r"pin is (\d{4})")])
+        .build()
+        .expect("builds");
     assert_eq!(redactor.clean("see TICKET-123, pin is 9876"), "see [REDACTED:ticket], pin is [REDACTED:pin]");
     for (name, regex) in [("x", "("), ("x", "a*"), ("bad name", "a"), ("", "a"), ("x", r"(?:\w{500}){500}")] {
         assert!(Redactor::builder().extra([rule(name, regex)]).build().is_err(), "{name} {regex}");
@@ -272,7 +394,12 @@ fn masked_text_is_not_masked_again() {
     // Only our own names make a mask: a script must not be able to write its secret as one.
     let key = sample("github_token", 3);
     assert_sealed(redactor.clean(&format!("[REDACTED:{key}]")).as_str(), &key);
-    for text in ["[REDACTED:openai]", "API_KEY=[REDACTED:known]", "Authorization: Bearer [REDACTED:header]", "a://u:[REDACTED:url_password]@h"] {
+    for text in [
+        "[REDACTED:openai]",
+        "API_KEY=[REDACTED:known]",
+        "Authorization: Bearer [REDACTED:header]",
+        "a://u:[REDACTED:url_password]@h",
+    ] {
         assert_unchanged(&redactor, text);
     }
 }

@@ -58,7 +58,14 @@ fn key_blocks_are_masked_once() {
     let redactor = redactor();
     let mut streamer = Streamer::new(redactor);
     let mut shown = String::new();
-    for line in ["a\n", "-----BEGIN RSA PRIVATE KEY-----\n", "MIIEpAIBAAKCAQEA7aXbq1\n", "x9Zt4LmX2vRb9KcDx9Zt4L\n", "-----END RSA PRIVATE KEY-----\n", "z\n"] {
+    for line in [
+        "a\n",
+        "-----BEGIN RSA PRIVATE KEY-----\n",
+        "MIIEpAIBAAKCAQEA7aXbq1\n",
+        "x9Zt4LmX2vRb9KcDx9Zt4L\n",
+        "-----END RSA PRIVATE KEY-----\n",
+        "z\n",
+    ] {
         shown.push_str(streamer.push(line.as_bytes()).as_str());
     }
     shown.push_str(streamer.finish().as_str());
