@@ -1,9 +1,11 @@
 /* Time zones. wasi-libc carries musl's zone code but compiles it out, because WASI has no zone files. This file compiles that
-   code (from the toolchain's own sources) with two changes, so that it takes the place of libc's stub:
+   code (from the toolchain's own sources) with three changes, so that it takes the place of libc's stub:
 
    - The contents of a zone file come from memory, see gloveport_set_zone().
    - TZ is read when the zone is set, not whenever a time is converted. Otherwise a script that assigns os.environ["TZ"]
-     and does not call time.tzset() would get the new name with the old zone's data. */
+     and does not call time.tzset() would get the new name with the old zone's data.
+   - strftime's %Z takes the name that the `struct tm` carries. musl knows only pointers to its own names, CPython passes a
+     copy. */
 
 /* As musl compiles itself; without it <string.h> declares index(), a name that the zone code uses for a variable. */
 #define _XOPEN_SOURCE 700
@@ -55,10 +57,21 @@ static const struct { int secure; } libc = {0};
 #define getenv(name) zone_variable()
 #define __map_file(path, len) map_zone_file(len)
 #define __munmap(address, len) ((void)0)
+#define __tm_to_tzname musl_tm_to_tzname
 
 #include MUSL_TZ_SOURCE
 
 #undef getenv
+#undef __tm_to_tzname
+
+/* What libc's strftime asks for. */
+const char *__tm_to_tzname(const struct tm *tm) {
+    if (tm->__tm_zone != NULL && *tm->__tm_zone != '\0') {
+        return tm->__tm_zone;
+    }
+    tzset();
+    return tm->tm_isdst < 0 ? "" : __tzname[tm->tm_isdst > 0];
+}
 
 void gloveport_set_zone(const unsigned char *tzif, size_t tzif_len) {
     const char *variable = getenv("TZ");

@@ -23,6 +23,8 @@ _original_excepthook = sys.__excepthook__
 _print_exception = traceback.print_exception
 _stderr = _gp_streams.stderr
 _type_name = type.__dict__["__name__"].__get__
+# As many lines of a traceback as CPython itself prints at most.
+_tb_entries = 1000
 _tb_limit = traceback.BUILTIN_EXCEPTION_LIMIT
 _sources = _gp_imports.sources
 _script_globals = None
@@ -98,10 +100,19 @@ def exit_code_of(error):
         code = _print_uncaught(error)
     except _MemoryError:
         _free_script(error)
-        code = _print_uncaught(error)
+        code = _print_again(error)
     if code is not None:
         return code
     return INTERRUPT_EXIT_CODE if isinstance(error, _KeyboardInterrupt) else 1
+
+
+def _print_again(error):
+    """The second attempt, with the script's memory given back; then only the error's type is reported."""
+    try:
+        return _print_uncaught(error)
+    except _BaseException:
+        _own_stderr().write(_type_name(type(error)) + "\n")
+        return None
 
 
 def _strip_own_frames(error):
@@ -121,8 +132,15 @@ def strip_to_script(error):
 
 
 def _free_script(error):
-    """Gives the script's objects back, so that there is memory to report with. The traceback keeps its lines."""
+    """Gives the script's objects back, so that there is memory to report with. The traceback keeps its last lines."""
     _clear_frames(error.__traceback__)
+    tb, entries = error.__traceback__, 0
+    while tb is not None:
+        tb, entries = tb.tb_next, entries + 1
+    tb = error.__traceback__
+    for _ in range(entries - _tb_entries):
+        tb = tb.tb_next
+    error.__traceback__ = tb
     for name in list(_script_globals or ()):
         if not name.startswith("__"):
             del _script_globals[name]

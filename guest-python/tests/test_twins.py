@@ -316,10 +316,12 @@ class Twins(ShimTest):
             from concurrent.futures import ThreadPoolExecutor
             import time
             def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
-            t = time.perf_counter(); fib(20); plain = time.perf_counter() - t
-            with ThreadPoolExecutor() as ex:
-                t = time.perf_counter(); ex.submit(fib, 20).result(); pooled = time.perf_counter() - t
-            print(pooled < plain * 3 + 0.01)
+            def best(call):
+                times = []
+                for _ in range(10):
+                    t = time.perf_counter(); call(); times.append(time.perf_counter() - t)
+                return min(times)
+            with ThreadPoolExecutor() as ex: print(best(lambda: ex.submit(fib, 20).result()) < best(lambda: fib(20)) * 2)
             """)
         self.assertEqual(result.stdout, "True\n", result)
 

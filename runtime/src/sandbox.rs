@@ -13,13 +13,12 @@ use tokio::task::JoinHandle;
 use crate::approval::{Approval, Subject};
 use crate::backend::{Backend, BackendError, Capabilities, Exit, RunIo};
 use crate::config::Config;
-use crate::dispatch::{DispatchConfig, DispatchLimits, Dispatcher, RunClock, ToolSet};
+use crate::dispatch::{DispatchConfig, DispatchLimits, Dispatcher, EnabledTools, RunClock, ToolSet};
 use crate::job::{Grant, Job};
 use crate::output::{Clean, Redactor};
 use crate::policy::{Policy, PolicyError, Resolved};
 use crate::request::Request;
 use crate::result::{Ending, Kind, Remains, RunResult};
-use crate::stubs::ToolStubs;
 use crate::workspace::Workspace;
 
 pub use build::{BuildError, SandboxBuilder};
@@ -52,6 +51,8 @@ struct Inner {
     config: Config,
     policy: Policy,
     tools: ToolSet,
+    /// The tools of a run that asks for no others.
+    offered: EnabledTools,
     backend: Arc<dyn Backend>,
     redactor: Redactor,
     approval: Approval,
@@ -111,10 +112,11 @@ impl Sandbox {
         let resolved = inner.policy.resolve(request).map_err(|error| self.refused_request(&error))?;
         self.approve(&resolved, controls).await?;
         let workspace = self.workspace(&resolved.task_id).await?;
-        let job = self.job(&resolved);
+        let tools = self.enabled(&resolved.tools);
+        let job = self.job(&resolved, &tools);
         let clock = Arc::new(RunClock::start(resolved.limits.timeout));
         let dispatcher = Dispatcher::new(DispatchConfig {
-            tools: inner.tools.enable(&resolved.tools),
+            tools,
             limits: DispatchLimits {
                 max_tool_calls: resolved.max_tool_calls,
                 request_bytes: resolved.limits.request_bytes,
@@ -154,8 +156,12 @@ impl Sandbox {
         Ok(of_backend.or_else(|| self.inner.workspace.clone()))
     }
 
-    fn job(&self, resolved: &Resolved) -> Job {
-        let enabled = self.inner.tools.enable(&resolved.tools);
+    /// The tools of a run; those that a run gets by default are prepared once.
+    fn enabled(&self, names: &[String]) -> EnabledTools {
+        if names == self.inner.policy.offered() { self.inner.offered.clone() } else { self.inner.tools.enable(names) }
+    }
+
+    fn job(&self, resolved: &Resolved, tools: &EnabledTools) -> Job {
         Job {
             run_id: run_id(),
             task_id: Arc::from(resolved.task_id.as_str()),
@@ -168,7 +174,7 @@ impl Sandbox {
             workspace: self.inner.grant.clone(),
             site_packages: self.inner.site_packages.clone(),
             module: self.inner.config.module.clone(),
-            tools: Arc::new(ToolStubs::new(enabled.specs())),
+            tools: Arc::clone(tools.stubs()),
             limits: resolved.limits,
         }
     }

@@ -10,7 +10,7 @@ mod libraries;
 mod link;
 mod pack;
 mod provenance;
-mod sources;
+pub(crate) mod sources;
 mod toolchain;
 
 use std::path::{Path, PathBuf};

@@ -6,6 +6,7 @@
 mod bench;
 mod command;
 mod cpython;
+mod cpython_tests;
 mod test;
 mod tidy;
 
@@ -24,6 +25,8 @@ struct Cli {
 enum Task {
     /// Build the guest's base and standard library from sources.
     Cpython(cpython::Args),
+    /// Run CPython's own tests inside the guest.
+    CpythonTests(cpython_tests::Args),
     /// Run all tests, set-up included.
     Test(test::Args),
     /// Print the table of BENCHMARKS.md.
@@ -35,6 +38,7 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Cpython(args) => cpython::run(&args),
+        Task::CpythonTests(args) => cpython_tests::run_tests(&args),
         Task::Test(args) => test::run_all(&args),
         Task::Bench => bench::run_bench(),
         Task::Tidy => tidy::run_tidy(),

@@ -21,7 +21,7 @@ use anyhow::{Result, bail};
 /// # Errors
 ///
 /// If the arguments name none, if a corpus can't be read, or if a figure misses its bound.
-pub fn run(args: &[String]) -> Result<()> {
+pub(crate) fn run(args: &[String]) -> Result<()> {
     let Some((command, rest)) = args.split_first() else {
         bail!("usage: cargo xtask redaction recall | clean DIR… | compare DIR… | speed | train DIR…");
     };

@@ -2,7 +2,7 @@
 //!
 //! `cargo test -p gloveport-backends --test it -- [FILTER]`. Engines: a child process of this one, an `sshd` on loopback, a `dockerd` with its own data
 //! folder; both are started here and stopped by process id.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_methods)]
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_methods)]
 
 mod bench;
 mod cases;

@@ -1,12 +1,12 @@
 //! The registered tools, and those that one run may call.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use jsonschema::Validator;
 use serde_json::{Map, Value};
 
+use crate::stubs::ToolStubs;
 use crate::tool::{Tool, ToolSpec};
 
 /// A tool that is ready to be called.
@@ -105,25 +105,27 @@ impl ToolSet {
     /// The tools of one run: those named, in registered order.
     pub fn enable(&self, names: &[String]) -> EnabledTools {
         let tools: Vec<_> = self.tools.iter().filter(|t| names.contains(&t.spec.name)).cloned().collect();
-        EnabledTools { by_name: tools.iter().map(|t| (t.spec.name.clone(), Arc::clone(t))).collect(), tools }
+        let stubs = Arc::new(ToolStubs::new(tools.iter().map(|t| &t.spec)));
+        EnabledTools { tools: Arc::new(tools), stubs }
     }
 }
 
-/// The tools that one run may call.
-#[derive(Clone, Default)]
+/// The tools that one run may call. Cheap to clone.
+#[derive(Clone)]
 pub struct EnabledTools {
-    tools: Vec<Arc<PreparedTool>>,
-    by_name: HashMap<String, Arc<PreparedTool>>,
+    tools: Arc<Vec<Arc<PreparedTool>>>,
+    stubs: Arc<ToolStubs>,
 }
 
 impl EnabledTools {
-    /// Specs of the enabled tools.
-    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
-        self.tools.iter().map(|t| &t.spec)
+    /// What the script's module holds.
+    pub fn stubs(&self) -> &Arc<ToolStubs> {
+        &self.stubs
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Arc<PreparedTool>> {
-        self.by_name.get(name)
+        // A few dozen names at most: walking them is as fast as hashing.
+        self.tools.iter().find(|tool| tool.spec.name == name)
     }
 
     /// `a, b`, or `none`.

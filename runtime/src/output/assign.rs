@@ -92,7 +92,7 @@ pub(super) fn first_value(keywords: &Keywords, line: &str) -> Option<usize> {
         }
         let name = Name::around(bytes, hit.start(), done);
         done = name.end.max(hit.end());
-        if name.kind(bytes).is_none() {
+        if !name.is_too_long && name.meaning(bytes).is_none() {
             continue;
         }
         let junk = scan::run(bytes, name.end, MAX_BLANKS, |byte| {
@@ -171,6 +171,11 @@ impl Name {
         if self.is_too_long || bytes[..self.start].ends_with(b"://") {
             return None;
         }
+        self.meaning(bytes)
+    }
+
+    /// What the name says, wherever it stands.
+    fn meaning(&self, bytes: &[u8]) -> Option<Kind> {
         let name = &bytes[self.start..self.end];
         let name = name.rsplit(|byte| *byte == b'.').next().unwrap_or(name);
         let kind = names::kind(name)?;

@@ -3,6 +3,8 @@
 //! Bytes are only copied here. Nothing is decoded, matched or cut while they arrive, so that neither the size of a
 //! write nor a chunk's edge can decide what is shown.
 
+use std::fmt;
+
 use super::clean::Clean;
 use super::cut;
 use super::redactor::Redactor;
@@ -62,7 +64,6 @@ impl Default for Limits {
 }
 
 /// Captures one stream: its beginning, its end, and how long it was.
-#[derive(Debug)]
 pub struct Collector {
     limits: Limits,
     head: Vec<u8>,
@@ -118,6 +119,17 @@ impl Collector {
     }
 }
 
+impl fmt::Debug for Collector {
+    /// Shows the counts only: what was captured is not clean.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Collector")
+            .field("limits", &self.limits)
+            .field("total", &self.total)
+            .finish_non_exhaustive()
+    }
+}
+
 /// What is shown of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
@@ -134,7 +146,6 @@ pub struct Captured {
 }
 
 /// The last bytes of a stream.
-#[derive(Debug)]
 struct Ring {
     bytes: Vec<u8>,
     capacity: usize,

@@ -242,9 +242,10 @@ impl Candidate<'_> {
             if at >= end {
                 break;
             }
-            let next = breaks.get(index + 1).map_or(end, |next| end.min(*next));
-            let line = &self.view.bytes()[at..next];
-            let is_rest = line.len() >= MIN_PIECE && opaque::is_piece(line);
+            // A line too short to tell is looked at together with the ones after it.
+            let ends = breaks[index + 1..].iter().copied().chain([end]).take(3);
+            let next = ends.map(|next| next.min(end)).find(|next| next - at >= MIN_PIECE);
+            let is_rest = next.is_some_and(|next| opaque::is_piece(&self.view.bytes()[at..next]));
             if at - from >= min && (!is_rest || taken == MAX_LINES) {
                 return at;
             }

@@ -73,8 +73,8 @@ fn is_plain_path(value: &str) -> bool {
     is_path && value.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'/' | b'.' | b'-' | b'_' | b'~'))
 }
 
-/// All forms of all known values.
-#[derive(Debug, Default)]
+/// All forms of all known values. Has no `Debug`, since the automaton would show them.
+#[derive(Default)]
 pub(super) struct Known {
     automaton: Option<AhoCorasick>,
     /// For each form: whether a base64 character before and after it holds bits of the value as well.
@@ -176,7 +176,7 @@ fn pieces(value: &str) -> Vec<&str> {
     pieces
 }
 
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Form {
     text: Vec<u8>,
     spill: (bool, bool),

@@ -4,6 +4,8 @@
 //! part of a secret any more is released: at a newline everything before it, at a tick everything before the last word
 //! of an unfinished line. A value of a known secret that goes on over a line break and a key block are held longer.
 
+use std::fmt;
+
 use super::clean::Clean;
 use super::cut;
 use super::mask::{self, Rank, Span};
@@ -22,7 +24,6 @@ const LINE_MARGIN: usize = 20 * 1024;
 const MAX_PIECE: usize = 8;
 
 /// Redacts a stream piece by piece. Nothing that [`Redactor::clean`] masks in the whole text appears in any piece.
-#[derive(Debug)]
 pub struct Streamer {
     redactor: Redactor,
     /// Released bytes, then bytes that are held.
@@ -32,6 +33,13 @@ pub struct Streamer {
     ends_in_mask: bool,
     /// A key block without an end has been going on for too long: nothing more is shown.
     is_closed: bool,
+}
+
+impl fmt::Debug for Streamer {
+    /// Shows how much is held only: what is held is not clean.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Streamer").field("held", &(self.bytes.len() - self.released)).finish_non_exhaustive()
+    }
 }
 
 /// When held text is looked at.

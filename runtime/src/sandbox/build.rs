@@ -160,6 +160,7 @@ impl SandboxBuilder {
         Ok(Sandbox {
             inner: Arc::new(Inner {
                 config: self.config,
+                offered: tools.enable(policy.offered()),
                 policy,
                 tools,
                 backend,

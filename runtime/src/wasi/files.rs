@@ -42,17 +42,16 @@ impl Layout {
         let tmp = if grant.is_some_and(|g| g.path == Path::new(TMP)) { TMP_BESIDE_GRANT } else { TMP };
         let mut mounts = vec![Mount { host: private.tmp.clone(), guest: tmp.into(), access: Access::ReadWrite }];
         let mut import_path = Vec::new();
-        let cwd = match (grant, &private.cwd) {
-            (Some(grant), _) => {
+        let cwd = match grant {
+            Some(grant) => {
                 let guest = grant.path.to_string_lossy().into_owned();
                 mounts.push(Mount { host: grant.path.clone(), guest: guest.clone(), access: grant.access });
                 guest
             }
-            (None, Some(cwd)) => {
-                mounts.push(Mount { host: cwd.clone(), guest: PRIVATE_CWD.into(), access: Access::ReadWrite });
+            None => {
+                mounts.push(Mount { host: private.cwd.clone(), guest: PRIVATE_CWD.into(), access: Access::ReadWrite });
                 PRIVATE_CWD.into()
             }
-            (None, None) => tmp.into(),
         };
         import_path.push(cwd.clone());
         if job.mode == Mode::Project {

@@ -6,6 +6,9 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
@@ -17,11 +20,24 @@ const LOCK_NAME: &str = ".lock";
 /// A directory without a lock that is younger than this may be one that is just being made.
 const SWEEP_AGE: Duration = Duration::from_secs(60);
 
+/// Ready directories that a busy process keeps in stock: making and removing them costs more than starting an instance.
+const STOCK: usize = 8;
+
 /// The directories of all runs of this process: one parent, locked while the process lives.
 #[derive(Debug)]
 pub(super) struct ScratchSpace {
+    stock: Arc<Mutex<Vec<PathBuf>>>,
+    worker: Sender<Work>,
+    served: AtomicU64,
     root: tempfile::TempDir,
     _lock: fs::File,
+}
+
+/// What the worker thread does, so that no run waits for it.
+#[derive(Debug)]
+enum Work {
+    Refill(PathBuf),
+    Remove(PathBuf),
 }
 
 impl ScratchSpace {
@@ -32,45 +48,73 @@ impl ScratchSpace {
         let root = tempfile::Builder::new().prefix(RUN_PREFIX).rand_bytes(16).tempdir_in(base)?;
         let lock = fs::File::create_new(root.path().join(LOCK_NAME))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Self { root, _lock: lock })
+        let stock = Arc::new(Mutex::new(Vec::new()));
+        let (worker, work) = mpsc::channel();
+        let of_thread = Arc::clone(&stock);
+        std::thread::Builder::new().name("gloveport-scratch".into()).spawn(move || serve(&work, &of_thread))?;
+        Ok(Self { stock, worker, served: AtomicU64::new(0), root, _lock: lock })
     }
 
     /// Private directories for one run.
-    pub(super) fn for_run(&self, run_id: &str, with_cwd: bool) -> io::Result<PrivateDirs> {
-        let root = self.root.path().join(run_id);
-        let builder = private_builder();
-        builder.create(&root)?;
-        let dirs = PrivateDirs { tmp: root.join("tmp"), cwd: with_cwd.then(|| root.join("cwd")), root };
-        builder.create(&dirs.tmp)?;
-        if let Some(cwd) = &dirs.cwd {
-            builder.create(cwd)?;
+    pub(super) fn for_run(&self) -> io::Result<PrivateDirs> {
+        let ready = lock(&self.stock).pop();
+        let number = self.served.fetch_add(1, Ordering::Relaxed);
+        let root = match ready {
+            Some(root) => root,
+            None => make(self.root.path())?,
+        };
+        // A process that runs one script needs no stock.
+        if number > 0 {
+            let _ = self.worker.send(Work::Refill(self.root.path().to_path_buf()));
         }
-        Ok(dirs)
+        Ok(PrivateDirs { tmp: root.join("tmp"), cwd: root.join("cwd"), root, worker: self.worker.clone() })
     }
 }
 
-/// One run's directories; dropping removes them.
+/// Works until the space and all its runs are gone.
+fn serve(work: &Receiver<Work>, stock: &Mutex<Vec<PathBuf>>) {
+    while let Ok(work) = work.recv() {
+        match work {
+            Work::Remove(root) => remove_tree(&root),
+            Work::Refill(parent) => {
+                while lock(stock).len() < STOCK {
+                    // A full disk is told by the run that then makes its own.
+                    let Ok(root) = make(&parent) else { break };
+                    lock(stock).push(root);
+                }
+            }
+        }
+    }
+}
+
+fn make(parent: &Path) -> io::Result<PathBuf> {
+    let root = parent.join(uuid::Uuid::new_v4().simple().to_string());
+    let builder = private_builder();
+    for dir in [root.clone(), root.join("tmp"), root.join("cwd")] {
+        builder.create(dir)?;
+    }
+    Ok(root)
+}
+
+fn lock(stock: &Mutex<Vec<PathBuf>>) -> MutexGuard<'_, Vec<PathBuf>> {
+    // Pushing and popping leave the list whole whatever happens.
+    stock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One run's directories; dropping hands them to the worker, which removes them.
 #[derive(Debug)]
 pub(super) struct PrivateDirs {
     root: PathBuf,
+    worker: Sender<Work>,
     /// What the script sees as `/tmp`.
     pub(super) tmp: PathBuf,
-    /// Its private working directory, when it has one.
-    pub(super) cwd: Option<PathBuf>,
+    /// Its private working directory, for a run without a grant.
+    pub(super) cwd: PathBuf,
 }
 
 impl Drop for PrivateDirs {
     fn drop(&mut self) {
-        // The common run made no file: two or three rmdir calls are all.
-        let empty = self.cwd.iter().chain([&self.tmp, &self.root]).all(|dir| fs::remove_dir(dir).is_ok());
-        if !empty {
-            // A large tree must not hold up the caller, who may be on the only thread of a runtime.
-            let root = std::mem::take(&mut self.root);
-            let spawned = std::thread::Builder::new().name("gloveport-cleanup".into()).spawn(move || remove_tree(&root));
-            if let Err(error) = spawned {
-                tracing::warn!(%error, "a run's private files are left to the next start's sweep");
-            }
-        }
+        let _ = self.worker.send(Work::Remove(std::mem::take(&mut self.root)));
     }
 }
 
@@ -143,11 +187,15 @@ mod tests {
     fn directories_are_private_and_go_away() {
         let base = tempfile::tempdir().unwrap();
         let scratch = ScratchSpace::new(&base.path().join("a/b")).unwrap();
-        let dirs = scratch.for_run("x", true).unwrap();
-        let (root, tmp) = (dirs.root.clone(), dirs.tmp.clone());
-        assert_eq!(fs::metadata(&tmp).unwrap().mode() & 0o777, 0o700);
-        drop(dirs);
-        assert!(!root.exists());
+        let runs: Vec<PrivateDirs> = (0..20).map(|_| scratch.for_run().unwrap()).collect();
+        let roots: Vec<PathBuf> = runs.iter().map(|dirs| dirs.root.clone()).collect();
+        assert_eq!(fs::metadata(&runs[0].tmp).unwrap().mode() & 0o777, 0o700);
+        fs::write(runs[0].cwd.join("file"), "left").unwrap();
+        drop(runs);
+        let parent = scratch.root.path().to_path_buf();
+        drop(scratch);
+        let gone = || roots.iter().all(|root| !root.exists()) && !parent.exists();
+        assert!((0..500).any(|_| gone() || { std::thread::sleep(Duration::from_millis(10)); false }));
     }
 
     #[test]

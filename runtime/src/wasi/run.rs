@@ -22,8 +22,7 @@ const ABORTED: i32 = 128 + 6;
 /// Runs one job. Dropping the future drops the instance; what it had printed reaches the sink first.
 pub(super) async fn run(shared: &Shared, job: &Job, io: RunIo) -> Result<Exit, BackendError> {
     let _slot = shared.slot().await?;
-    let private_cwd = job.mode == Mode::Strict || job.workspace.is_none();
-    let private = shared.scratch.for_run(&job.run_id, private_cwd).map_err(|error| BackendError::Setup {
+    let private = shared.scratch.for_run().map_err(|error| BackendError::Setup {
         message: format!("private storage for the run can't be made: {error}"),
         source: Some(error.into()),
     })?;

@@ -185,6 +185,11 @@ fn check(path: &Path, pin: &Pin) -> Result<()> {
     Ok(())
 }
 
+/// The unpacked sources of CPython alone, below `root`.
+pub(crate) fn unpack_cpython(root: &Path, tarball: Option<&Path>) -> Result<PathBuf> {
+    DEBIAN_CPYTHON.unpack(root, tarball)
+}
+
 impl DebianSource {
     /// Checks and unpacks `tarball`, or else the one that Debian serves, and returns the folder.
     fn unpack(&self, root: &Path, tarball: Option<&Path>) -> Result<PathBuf> {

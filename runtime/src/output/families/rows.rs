@@ -384,7 +384,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "exa",
-        source: "docs.exa.ai/reference: service keys",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["exa_"],
         lead: None,
@@ -408,7 +408,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "fal",
-        source: "docs.fal.ai/authentication",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["fal_"],
         lead: None,
@@ -420,7 +420,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "browserbase",
-        source: "docs.browserbase.com/reference/api",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["bb_live_", "bb_test_"],
         lead: None,
@@ -432,7 +432,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "agentmail",
-        source: "docs.agentmail.to/api-reference",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["am_"],
         lead: None,
@@ -468,7 +468,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "mem0",
-        source: "docs.mem0.ai/api-reference",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["mem0_", "m0-"],
         lead: None,
@@ -480,7 +480,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "retaindb",
-        source: "retaindb.com/docs",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["retaindb_"],
         lead: None,
@@ -492,7 +492,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "honcho",
-        source: "docs.honcho.dev",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["hch-v2-", "hch-"],
         lead: None,
@@ -503,8 +503,8 @@ pub static FAMILIES: &[Family] = &[
         is_default: true,
     },
     Family {
-        name: "hume_key",
-        source: "docs.hume.ai",
+        name: "hindsight",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["hsk-"],
         lead: None,
@@ -516,7 +516,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "byterover",
-        source: "docs.byterover.dev",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["brv_"],
         lead: None,
@@ -1056,7 +1056,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "volcengine",
-        source: "www.volcengine.com/docs: access key",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["AKLT"],
         lead: None,
@@ -1140,7 +1140,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "wandb",
-        source: "docs.wandb.ai: API keys",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["wandb_v1_"],
         lead: None,
@@ -1164,7 +1164,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "cloudflare",
-        source: "developers.cloudflare.com/fundamentals/api: token formats",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["cfut_", "cfat_", "cfk_"],
         lead: None,
@@ -1473,7 +1473,7 @@ pub static FAMILIES: &[Family] = &[
         name: "azure_storage",
         source: "learn.microsoft.com/en-us/azure/storage: identifiable keys",
         licence: OWN,
-        gates: &["+ASt", "AASt"],
+        gates: &["+ASt"],
         lead: Some(Lead { class: Class::Base64, min: 76, max: 80 }),
         parts: &[Run(Class::Base64, 7, 8)],
         is_weak: false,
@@ -1531,7 +1531,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "jina",
-        source: "jina.ai/api-dashboard",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["jina_"],
         lead: None,
@@ -1543,7 +1543,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "voyage",
-        source: "docs.voyageai.com/docs/api-key-and-installation",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["pa-"],
         lead: None,
@@ -1579,7 +1579,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "modal",
-        source: "modal.com/docs/reference/modal.config",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["ak-", "as-"],
         lead: None,
@@ -1627,7 +1627,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "render",
-        source: "render.com/docs/api",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["rnd_"],
         lead: None,
@@ -1744,7 +1744,7 @@ pub static FAMILIES: &[Family] = &[
         is_default: true,
     },
     Family {
-        name: "ssh_fido_otp",
+        name: "yubikey_otp",
         source: "developers.yubico.com/OTP: one-time password",
         licence: OWN,
         gates: &["cccccc"],
@@ -1781,7 +1781,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family {
         name: "coze",
-        source: "www.coze.com/docs/developer_guides/authentication",
+        source: "prefix as it is seen on the service's keys; it describes no format in public",
         licence: OWN,
         gates: &["pat_"],
         lead: None,
@@ -1898,20 +1898,8 @@ pub static FAMILIES: &[Family] = &[
         is_default: true,
     },
     Family {
-        name: "temporal",
-        source: "docs.temporal.io/cloud/api-keys: see jwt",
-        licence: OWN,
-        gates: &["tmprl_"],
-        lead: None,
-        parts: &[Run(Class::Alnum, 24, 80)],
-        is_weak: true,
-        loose: None,
-        stays: &["tmprl_"],
-        is_default: true,
-    },
-    Family {
-        name: "speakeasy",
-        source: "svix.com/docs: webhooks and keys",
+        name: "svix",
+        source: "docs.svix.com: API keys",
         licence: OWN,
         gates: &["testsk_", "svixsk_", "sk_eu_", "sk_us_"],
         lead: None,
