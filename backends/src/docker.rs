@@ -118,7 +118,8 @@ impl DockerOptions {
             if !source.starts_with('/') || !mount[source.len()..].starts_with(":/") {
                 return Err(format!("`unsafe_mounts` has {mount:?}; it has to be /host/dir:/inside or /host/dir:/inside:ro"));
             }
-            if source.ends_with("docker.sock") || source.ends_with("podman.sock") || ["/", "/proc", "/sys", "/dev"].contains(&source.trim_end_matches('/')) {
+            let whole_machine = ["", "/proc", "/sys", "/dev", "/run", "/var/run"].contains(&source.trim_end_matches('/'));
+            if whole_machine || source.ends_with("docker.sock") || source.ends_with("podman.sock") {
                 return Err(format!("{source:?} can't be mounted: it would hand over this machine"));
             }
         }

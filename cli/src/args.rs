@@ -232,7 +232,9 @@ mod tests {
 
     #[test]
     fn odd_times_are_taken_as_typed() {
-        for (text, check) in [("-1", f64::is_sign_negative as fn(f64) -> bool), ("NaN", f64::is_nan), ("inf", f64::is_infinite)] {
+        for (text, check) in
+            [("-1", f64::is_sign_negative as fn(f64) -> bool), ("NaN", f64::is_nan), ("inf", f64::is_infinite)]
+        {
             let cli = Cli::try_parse_from(["gloveport", "run", "-c", "x", "--timeout", text]).unwrap();
             let Command::Run(run) = cli.command else { unreachable!() };
             assert!(check(run.scope.timeout.unwrap()), "{text}");

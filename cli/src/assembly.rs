@@ -15,6 +15,7 @@ use gloveport_tools::{Guard, HostWorkspace};
 use crate::Host;
 use crate::args::{Global, ScopeArgs};
 use crate::complaint::Complaint;
+use crate::decisions::DecisionFile;
 use crate::settings::{self, Settings};
 use crate::source::described;
 
@@ -36,11 +37,12 @@ impl Assembly {
             return Err(Complaint::setup(format!("backend `{backend}` is not part of this build")));
         }
         let grant = grant(&mut settings.config, host)?;
+        let protected: Vec<PathBuf> = settings.files.iter().cloned().chain(settings::config_directory(host)).collect();
         let workspace = match &grant {
-            Some(grant) => Some(open(grant, &settings, host)?),
+            Some(grant) => Some(open(grant, &protected, host)?),
             None => None,
         };
-        let tools = tools(grant.as_ref(), &Guard::new(settings.files.iter().cloned()));
+        let tools = tools(grant.as_ref(), &Guard::new(protected));
         Ok(Self { settings, tools, workspace, grant })
     }
 
@@ -66,14 +68,16 @@ impl Assembly {
         named.filter(|name| !there.contains(name)).cloned().collect()
     }
 
-    /// A builder that has everything but an approver.
+    /// A builder that has everything but somebody to ask.
     pub(crate) fn into_builder(self, host: &Host) -> SandboxBuilder {
-        let site_packages = site_packages(host);
         let mut builder = gloveport::Sandbox::builder()
             .config(self.settings.config)
             .tools(self.tools)
             .environment(host.environment.iter().cloned())
-            .site_packages(site_packages);
+            .site_packages(site_packages(host));
+        if let Some(directory) = settings::config_directory(host) {
+            builder = builder.decision_store(Arc::new(DecisionFile::open(directory)));
+        }
         if let Some(workspace) = self.workspace {
             builder = builder.workspace(workspace);
         }
@@ -136,8 +140,8 @@ fn check_directory(path: &Path, typed: &Path) -> Result<(), Complaint> {
     }
 }
 
-fn open(grant: &Grant, settings: &Settings, host: &Host) -> Result<Arc<dyn Workspace>, Complaint> {
-    let mut builder = HostWorkspace::builder(&grant.path).access(grant.access).protect(settings.files.iter().cloned());
+fn open(grant: &Grant, protected: &[PathBuf], host: &Host) -> Result<Arc<dyn Workspace>, Complaint> {
+    let mut builder = HostWorkspace::builder(&grant.path).access(grant.access).protect(protected.iter().cloned());
     if let Some(home) = host.variable("HOME") {
         builder = builder.home(home);
     }
@@ -161,7 +165,8 @@ fn tools(grant: Option<&Grant>, guard: &Guard) -> Vec<Arc<dyn Tool>> {
 fn site_packages(host: &Host) -> Vec<PathBuf> {
     let Some(prefix) = python_prefix(&host.environment) else { return Vec::new() };
     let versions = std::fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten();
-    let named_python = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3"));
+    let named_python =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3"));
     let mut found: Vec<PathBuf> = versions
         .map(|entry| entry.path())
         .filter(named_python)
@@ -186,11 +191,7 @@ mod tests {
     #[test]
     fn options_win_over_settings() {
         let mut config = Config { tools: Some(vec!["a".into()]), ..Config::default() };
-        let scope = ScopeArgs {
-            tools: Some("none".into()),
-            workspace: Some("x:rw".into()),
-            ..ScopeArgs::default()
-        };
+        let scope = ScopeArgs { tools: Some("none".into()), workspace: Some("x:rw".into()), ..ScopeArgs::default() };
         apply(&scope, &mut config).map_err(|complaint| complaint.text()).unwrap();
         assert_eq!(config.tools, Some(vec![]));
         assert_eq!(config.workspace, Some(WorkspaceConfig::Directory { path: "x".into(), access: Access::ReadWrite }));

@@ -21,10 +21,10 @@ pub(crate) fn start(verbose: u8, host: &Host) {
     };
     // Without redaction there is no log: it might show anything.
     let Ok(redactor) = Redactor::new() else { return };
-    let layer = tracing_subscriber::fmt::layer().with_ansi(false).without_time().with_writer(move || Line {
-        redactor: redactor.clone(),
-        bytes: Vec::new(),
-    });
+    let layer = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .without_time()
+        .with_writer(move || Line { redactor: redactor.clone(), bytes: Vec::new() });
     // Libraries log what they handle, which is not ours to show.
     let ours = Targets::new().with_default(LevelFilter::OFF).with_target("gloveport", level);
     tracing_subscriber::registry().with(layer).with(ours).init();

@@ -7,6 +7,7 @@ mod args;
 mod assembly;
 mod commands;
 mod complaint;
+mod decisions;
 mod exit;
 mod log;
 mod prompt;

@@ -15,6 +15,7 @@ use serde::Deserialize as _;
 use toml::{Table, Value};
 
 use crate::Host;
+pub(crate) use file::{config_directory, trusted};
 use keys::Keys;
 
 /// The configuration and where it came from.

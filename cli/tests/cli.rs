@@ -31,7 +31,14 @@ fn a_program_gets_one_json_line() {
 #[test]
 fn the_exit_code_is_the_scripts() {
     let place = Place::new();
-    for (code, exit) in [("pass", 0), ("raise SystemExit(255)", 255), ("import os; os._exit(7)", 7), ("1/0", 1), ("exit(256)", 1), ("exit(-1)", 255)] {
+    for (code, exit) in [
+        ("pass", 0),
+        ("raise SystemExit(255)", 255),
+        ("import os; os._exit(7)", 7),
+        ("1/0", 1),
+        ("exit(256)", 1),
+        ("exit(-1)", 255),
+    ] {
         for json in [&[][..], &["--json"]] {
             let args = [&["run", "-c", code], json].concat();
             assert_eq!(place.run(&args).code, exit, "{args:?}");
@@ -65,10 +72,22 @@ fn bad_input_gets_one_sentence_or_the_error_object() {
         (&["latin.py"], "latin.py is not UTF-8 text (first bad byte at offset 7)"),
         (&["big.py"], "big.py is too large: 10485760 bytes, the limit is 1048576 bytes"),
         (&["nul.py"], "The code contains a NUL character (line 2)."),
-        (&["-c", "x", "--timeout", "0"], "Invalid timeout: 0. It has to be a number of seconds above 0 and at most 86400."),
-        (&["-c", "x", "--timeout", "-1"], "Invalid timeout: -1. It has to be a number of seconds above 0 and at most 86400."),
-        (&["-c", "x", "--timeout", "NaN"], "Invalid timeout: NaN. It has to be a number of seconds above 0 and at most 86400."),
-        (&["-c", "x", "--timezone", "$(id)"], "Invalid timezone: \"$(id)\" is not an IANA time zone name such as Europe/Berlin."),
+        (
+            &["-c", "x", "--timeout", "0"],
+            "Invalid timeout: 0. It has to be a number of seconds above 0 and at most 86400.",
+        ),
+        (
+            &["-c", "x", "--timeout", "-1"],
+            "Invalid timeout: -1. It has to be a number of seconds above 0 and at most 86400.",
+        ),
+        (
+            &["-c", "x", "--timeout", "NaN"],
+            "Invalid timeout: NaN. It has to be a number of seconds above 0 and at most 86400.",
+        ),
+        (
+            &["-c", "x", "--timezone", "$(id)"],
+            "Invalid timezone: \"$(id)\" is not an IANA time zone name such as Europe/Berlin.",
+        ),
         (&["-c", "x", "--workspace", "missing"], "workspace missing: no such file or directory"),
         (&["-c", "x", "--workspace", "plain.txt:rw"], "workspace plain.txt: it is not a directory"),
         (&["-c", "x", "--memory", "1"], "`limits.memory`: 1 is not between 32 and 1048576"),
@@ -140,7 +159,10 @@ fn a_script_may_read_here_and_nothing_else() {
 #[test]
 fn tools_that_are_not_here_are_named() {
     let output = Place::new().run(&["run", "-c", "pass", "-q", "--tools", "read_file,fly"]);
-    assert_eq!(output, seen(0, "", "warning: Unknown tools are ignored: \"fly\". Available: read_file, search_files.\n"));
+    assert_eq!(
+        output,
+        seen(0, "", "warning: Unknown tools are ignored: \"fly\". Available: read_file, search_files.\n")
+    );
 }
 
 #[test]
@@ -157,7 +179,11 @@ fn time_is_over() {
     );
     let json = place.run(&["run", "-c", code, "--timeout", "0.5", "--json"]);
     assert_eq!(json.code, 124);
-    assert!(json.stdout.starts_with("{\"status\":\"timeout\",\"output\":\"so far\\n\\n\\n⏰ Script timed out after 0.5s"), "{}", json.stdout);
+    assert!(
+        json.stdout.starts_with("{\"status\":\"timeout\",\"output\":\"so far\\n\\n\\n⏰ Script timed out after 0.5s"),
+        "{}",
+        json.stdout
+    );
 }
 
 #[test]
@@ -175,7 +201,10 @@ fn a_secret_of_the_environment_never_shows() {
     let mut command = place.command(&["doctor", "--env"]);
     command.env("MY_API_KEY", secret);
     let output = place.finish(&mut command, b"");
-    assert!(output.stdout.contains("MY_API_KEY  the name says that it holds a secret") && !output.stdout.contains("horse"), "{output:?}");
+    assert!(
+        output.stdout.contains("MY_API_KEY  the name says that it holds a secret") && !output.stdout.contains("horse"),
+        "{output:?}"
+    );
 }
 
 #[cfg(unix)]
@@ -191,7 +220,11 @@ fn signals_stop_the_script_and_show_what_there_is() {
     );
     let json = place.signalled(&["run", "-c", code, "--json"], Signal::INT);
     assert_eq!(json.code, 130);
-    assert!(json.stdout.starts_with("{\"status\":\"interrupted\",\"output\":\"so far\\n\\n[execution interrupted — Ctrl-C]\""), "{json:?}");
+    assert!(
+        json.stdout
+            .starts_with("{\"status\":\"interrupted\",\"output\":\"so far\\n\\n[execution interrupted — Ctrl-C]\""),
+        "{json:?}"
+    );
     assert_eq!(place.signalled(&["run", "-c", code], Signal::TERM).code, 143);
     assert!(started.elapsed() < Duration::from_secs(30));
 }
@@ -246,7 +279,10 @@ fn settings_can_be_shown() {
     place.file("gloveport.toml", "[web.providers.brave]\napi_key = 'a-key-that-nobody-should-see'\n");
     let shown = place.run(&["config"]).stdout;
     assert!(shown.starts_with(&format!("# defaults, {}\n", place.path("gloveport.toml"))), "{shown}");
-    assert!(shown.contains("timeout = 300.0\n") && shown.contains("api_key = \"[hidden]\"") && !shown.contains("nobody"), "{shown}");
+    assert!(
+        shown.contains("timeout = 300.0\n") && shown.contains("api_key = \"[hidden]\"") && !shown.contains("nobody"),
+        "{shown}"
+    );
     let schema: serde_json::Value = serde_json::from_str(&place.run(&["config", "--schema"]).stdout).unwrap();
     assert!(schema["properties"]["limits"].is_object());
 }

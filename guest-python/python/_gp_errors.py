@@ -29,11 +29,9 @@ _tb_limit = traceback.BUILTIN_EXCEPTION_LIMIT
 _sources = _gp_imports.sources
 _script_globals = None
 _MemoryError = MemoryError
-_RecursionError = RecursionError
 _SyntaxError = SyntaxError
 _SystemExit = SystemExit
 _KeyboardInterrupt = KeyboardInterrupt
-_ImportError = ImportError
 _BaseException = BaseException
 _clear_frames = traceback.clear_frames
 

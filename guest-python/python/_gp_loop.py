@@ -1,13 +1,13 @@
 """The asyncio event loop: timers and callbacks as usual, and instead of sockets the host calls and strands."""
 
 import asyncio
+import contextvars
 import functools
 import inspect
 import threading
-from asyncio import base_events, events, futures, runners, tasks
+from asyncio import base_events, events, runners, tasks
 from time import monotonic
 
-import _gp_await as awaiting
 import _gp_sched as sched
 import _gp_tools as tools
 
@@ -108,7 +108,7 @@ def _ensure_future(coro_or_future, *, loop=None):
 
 async def _to_thread(func, /, *args, **kwargs):
     loop = events.get_running_loop()
-    context = sched.contextvars.copy_context()
+    context = contextvars.copy_context()
     return await loop.run_in_executor(None, functools.partial(context.run, func, *args, **kwargs))
 
 
@@ -161,6 +161,3 @@ def install():
         for module in (asyncio, tasks, runners, asyncio.threads, asyncio.locks):
             if getattr(module, name, None) is original:
                 setattr(module, name, replacement)
-
-
-_ = futures, awaiting

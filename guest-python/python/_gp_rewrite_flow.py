@@ -1,8 +1,8 @@
 """Finds the calls whose results are only ever awaited.
 
-`await f(x)` and `gather(f(a), f(b))` say so by themselves. For `t = f(x)` or `ts.append(f(x))` every use of the name
-in its scope is looked at: if the name's value (or the container's items) is only awaited or handed to asyncio, its calls
-are deferred; one plain use, and they stay plain calls, which is slower but always right.
+`await f(x)` and `gather(f(a), f(b))` say so by themselves. For `t = f(x)` or `ts.append(f(x))` every use of the name in
+its scope is looked at: if the name's value (or the container's items) is only awaited or handed to asyncio, its calls are
+deferred; one plain use, and they stay plain calls, which is slower but always right.
 """
 
 import ast
@@ -24,44 +24,60 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
 
 def deferred_calls(tree):
     """The ids of the Call nodes (and of function names given to `map`) to be deferred."""
-    modules, functions = _asyncio_names(tree)
+    scopes, modules, functions = _survey(tree)
     deferred = set()
-    for node in ast.walk(tree):
-        if isinstance(node, _FUNCTIONS) or isinstance(node, ast.Module):
-            deferred |= _analyze(node, modules, functions)
+    for scope in scopes:
+        deferred |= _analyze(scope, modules, functions)
     return deferred
 
 
-def _asyncio_names(tree):
-    modules, functions = set(), {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name == "asyncio" or (alias.name.startswith("asyncio.") and not alias.asname):
-                    modules.add(alias.asname or "asyncio")
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "asyncio":
-            for alias in node.names:
-                if alias.name in _SINKS:
-                    functions[alias.asname or alias.name] = alias.name
-    return modules, functions
+def _survey(tree):
+    """One pass over the tree: the scopes that await or hand something to asyncio, and the names asyncio goes by."""
+    scopes, modules, functions = [], set(), {}
+    stack = [(tree, tree)]
+    while stack:
+        node, scope = stack.pop()
+        kind = type(node)
+        if kind is ast.Await or (kind is ast.Name and node.id in _SINKS) or (
+                kind is ast.Attribute and node.attr in _SINKS):
+            if not scopes or scopes[-1] is not scope:
+                scopes.append(scope)
+        elif kind is ast.Import:
+            modules.update(alias.asname or "asyncio" for alias in node.names if alias.name == "asyncio" or (
+                alias.name.startswith("asyncio.") and not alias.asname))
+        elif kind is ast.ImportFrom:
+            if node.module and node.module.split(".")[0] == "asyncio":
+                functions.update((alias.asname or alias.name, alias.name) for alias in node.names if alias.name in _SINKS)
+        elif kind in _FUNCTIONS:
+            scope = node
+        for child in ast.iter_child_nodes(node):
+            stack.append((child, scope))
+    if functions:
+        # Under another name (`from asyncio import gather as g`) a sink looks like any function.
+        scopes = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS + (ast.Module,))]
+    return {id(scope): scope for scope in scopes}.values(), modules, functions
 
 
 def _analyze(scope, modules, functions):
     """Looks for a consistent set of names that only hold awaitables; first grows it, then drops what has a plain use."""
-    roles, dead = {}, _foreign_names(scope)
+    roles, foreign = {}, None
+    walk = _Walk(scope, roles, modules, functions)
     while True:
-        found = _Walk(scope, roles, modules, functions).found
-        grown = {name: role for name, role in found.items() if name not in dead and role != _PLAIN}
-        if all(name in roles for name in grown):
+        grown = {name: role for name, role in walk.found.items() if name not in roles}
+        if grown and foreign is None:
+            foreign = _foreign_names(scope)
+        grown = {name: role for name, role in grown.items() if name not in foreign}
+        if not grown:
             break
-        roles.update({name: role for name, role in grown.items() if name not in roles})
-    while True:
+        roles.update(grown)
         walk = _Walk(scope, roles, modules, functions)
+    while True:
         dropped = [name for name in roles if name in walk.bad]
         if not dropped:
             return walk.deferred
         for name in dropped:
             del roles[name]
+        walk = _Walk(scope, roles, modules, functions)
 
 
 def _foreign_names(scope):
@@ -199,6 +215,9 @@ class _Walk:
         """A truth test of a container says nothing about its items."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             self._test(node.operand)
+        elif isinstance(node, ast.BoolOp):
+            for value in node.values:
+                self._test(value)
         elif not (isinstance(node, ast.Name) and self._roles.get(node.id) == _CONTAINER):
             self._expression(node, _PLAIN)
 

@@ -60,12 +60,6 @@ def run(header, code):
     return finish(outcome)
 
 
-def renew():
-    """Forgets the tools that a rehearsal has left in the tool module."""
-    global _tool_module
-    _tool_module = tools.prebuild()
-
-
 def prepare(header, code):
     """Sets the process state up and compiles the script. Returns `(code object, globals)`, to be evaluated."""
     global _collect_at_end, _touches_builtins

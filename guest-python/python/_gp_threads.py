@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from concurrent.futures import _base as futures_base
-import concurrent.futures
 
 import _gp_pool as pool
 import _gp_sched as sched
@@ -203,6 +202,3 @@ def install():
     })
     for function, waiting in _WAITING:
         twin.prepare(function, waiting)
-
-
-_ = concurrent.futures

@@ -49,7 +49,7 @@ def choose(configured, environ):
         try:
             fifo = _prove(place)
         except OSError as error:
-            tried.append("%s (%s)" % (place, os.strerror(error.errno) if error.errno else error))
+            tried.append("%s (%s)" % (place, error.strerror or error))
             continue
         if fifo:
             return place, True

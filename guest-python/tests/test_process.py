@@ -1,7 +1,6 @@
 """The process as a script sees it: environment, arguments, paths, streams, imports, what is absent."""
 
 import os
-import re
 import tempfile
 import unittest
 

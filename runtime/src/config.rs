@@ -21,8 +21,8 @@ use crate::job::{Access, Mode};
 pub use check::ConfigError;
 pub use secret::Secret;
 pub use sections::{
-    ApprovalConfig, EnvConfig, ExtractProvider, Limits, OutputConfig, ProviderConfig, RedactionConfig,
-    SearchProvider, ToolApproval, WebConfig, WebProviders,
+    ApprovalConfig, EnvConfig, ExtractProvider, Limits, OutputConfig, ProviderConfig, RedactionConfig, SearchProvider,
+    ToolApproval, WebConfig, WebProviders,
 };
 pub use tools::CustomTool;
 

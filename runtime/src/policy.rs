@@ -139,7 +139,9 @@ impl Policy {
         let timeout = input::timeout(request.timeout.unwrap_or(self.timeout), self.max_timeout)?;
         let args = input::args(&request.args)?;
         let timezone = match request.timezone.as_deref() {
-            Some(name) => timezone::resolve(Some(name)).map_err(PolicyError::Timezone)?.or_else(|| self.timezone.clone()),
+            Some(name) => {
+                timezone::resolve(Some(name)).map_err(PolicyError::Timezone)?.or_else(|| self.timezone.clone())
+            }
             None => self.timezone.clone(),
         };
         let (tools, unknown) = input::enabled_tools(&self.offered, request.enabled_tools.as_deref());

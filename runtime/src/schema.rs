@@ -105,7 +105,11 @@ fn introduction(input: &SchemaInput<'_>) -> &'static str {
 fn tool_list(input: &SchemaInput<'_>) -> String {
     let mut text = format!("Available from `{}`:", input.module);
     for spec in input.tools {
-        text.push_str(&format!("\n\n  {}\n    {}", stubs::signature(spec), spec.description.trim().replace('\n', "\n    ")));
+        text.push_str(&format!(
+            "\n\n  {}\n    {}",
+            stubs::signature(spec),
+            spec.description.trim().replace('\n', "\n    ")
+        ));
     }
     text
 }
@@ -116,7 +120,11 @@ fn limits(input: &SchemaInput<'_>) -> String {
         1 => ", 1 tool call".to_owned(),
         calls => format!(", {calls} tool calls"),
     };
-    format!("Limits per script: {}{calls}, {} of printed output (a longer output loses its middle).", time(input.timeout), size(input.max_stdout))
+    format!(
+        "Limits per script: {}{calls}, {} of printed output (a longer output loses its middle).",
+        time(input.timeout),
+        size(input.max_stdout)
+    )
 }
 
 fn mode(mode: Mode) -> &'static str {
@@ -125,7 +133,9 @@ fn mode(mode: Mode) -> &'static str {
             "The script starts in the session's working directory, so relative paths mean the same as in the tools, and the project's own \
              modules can be imported."
         }
-        Mode::Strict => "The script starts in an empty private directory of its own; name files of the project by their full path in tool calls.",
+        Mode::Strict => {
+            "The script starts in an empty private directory of its own; name files of the project by their full path in tool calls."
+        }
     }
 }
 
@@ -172,20 +182,42 @@ mod tests {
     use crate::tool::Effect;
 
     fn spec(name: &str, description: &str, schema: Value) -> ToolSpec {
-        ToolSpec { name: name.into(), description: description.into(), schema, effect: Effect::Read, dropped_args: &[], returns: "dict" }
+        ToolSpec {
+            name: name.into(),
+            description: description.into(),
+            schema,
+            effect: Effect::Read,
+            dropped_args: &[],
+            returns: "dict",
+        }
     }
 
     fn tools() -> Vec<ToolSpec> {
         vec![
-            spec("read_file", "Reads a text file.\nAnswers with its lines.", json!({"type": "object", "properties": {
-                "path": {"type": "string"}, "offset": {"type": "integer", "default": 1}}, "required": ["path"]})),
-            spec("search_files", "Searches.", json!({"type": "object", "properties": {"pattern": {"type": "string"}}, "required": ["pattern"]})),
+            spec(
+                "read_file",
+                "Reads a text file.\nAnswers with its lines.",
+                json!({"type": "object", "properties": {
+                "path": {"type": "string"}, "offset": {"type": "integer", "default": 1}}, "required": ["path"]}),
+            ),
+            spec(
+                "search_files",
+                "Searches.",
+                json!({"type": "object", "properties": {"pattern": {"type": "string"}}, "required": ["pattern"]}),
+            ),
             spec("write_file", "Writes a text file.", json!({"type": "object", "properties": {}})),
         ]
     }
 
     fn input(tools: &[ToolSpec]) -> SchemaInput<'_> {
-        SchemaInput { tools, module: "hermes_tools", timeout: 300.0, max_tool_calls: 50, max_stdout: 50_000, mode: Mode::Project }
+        SchemaInput {
+            tools,
+            module: "hermes_tools",
+            timeout: 300.0,
+            max_tool_calls: 50,
+            max_stdout: 50_000,
+            mode: Mode::Project,
+        }
     }
 
     const FULL: &str = "\
@@ -218,20 +250,23 @@ retry(fn, max_attempts=3, delay=2) calls again after growing delays.";
 
     #[test]
     fn the_whole_text() {
-        assert_eq!(render(&input(&tools()), Format::Anthropic), json!({
-            "name": "execute_code",
-            "description": FULL,
-            "input_schema": {
-                "type": "object",
-                "properties": {"code": {
-                    "type": "string",
-                    "description": "Python source to run. Import tools with `from hermes_tools import read_file, search_files, ...` and print \
-                                    what you want to see."
-                }},
-                "required": ["code"],
-                "additionalProperties": false,
-            },
-        }));
+        assert_eq!(
+            render(&input(&tools()), Format::Anthropic),
+            json!({
+                "name": "execute_code",
+                "description": FULL,
+                "input_schema": {
+                    "type": "object",
+                    "properties": {"code": {
+                        "type": "string",
+                        "description": "Python source to run. Import tools with `from hermes_tools import read_file, search_files, ...` and print \
+                                        what you want to see."
+                    }},
+                    "required": ["code"],
+                    "additionalProperties": false,
+                },
+            })
+        );
     }
 
     #[test]
@@ -251,7 +286,14 @@ retry(fn, max_attempts=3, delay=2) calls again after growing delays.";
     #[test]
     fn only_what_is_enabled_and_configured_is_told() {
         let tools = tools();
-        let own = SchemaInput { module: "lab", timeout: 90.0, max_tool_calls: 1, max_stdout: 1234, mode: Mode::Strict, ..input(&tools[..1]) };
+        let own = SchemaInput {
+            module: "lab",
+            timeout: 90.0,
+            max_tool_calls: 1,
+            max_stdout: 1234,
+            mode: Mode::Strict,
+            ..input(&tools[..1])
+        };
         let text = description(&own);
         assert!(!text.contains("search_files") && !text.contains("hermes"), "{text}");
         assert!(text.contains("Limits per script: 90 seconds, 1 tool call, 1234 bytes of printed output"), "{text}");
@@ -262,8 +304,14 @@ retry(fn, max_attempts=3, delay=2) calls again after growing delays.";
     #[test]
     fn without_tools_it_promises_none() {
         let text = description(&input(&[]));
-        assert!(text.contains("no tools are enabled") && !text.contains("tool calls,") && !text.contains("Available from"), "{text}");
-        assert_eq!(parameters(&input(&[]))["properties"]["code"]["description"], "Python source to run. Print what you want to see.");
+        assert!(
+            text.contains("no tools are enabled") && !text.contains("tool calls,") && !text.contains("Available from"),
+            "{text}"
+        );
+        assert_eq!(
+            parameters(&input(&[]))["properties"]["code"]["description"],
+            "Python source to run. Print what you want to see."
+        );
     }
 
     #[test]
@@ -282,7 +330,9 @@ retry(fn, max_attempts=3, delay=2) calls again after growing delays.";
 
     #[test]
     fn times_read_well() {
-        for (seconds, text) in [(1.0, "1 second"), (60.0, "1 minute"), (2.5, "2.5 seconds"), (5400.0, "90 minutes"), (7200.0, "2 hours")] {
+        for (seconds, text) in
+            [(1.0, "1 second"), (60.0, "1 minute"), (2.5, "2.5 seconds"), (5400.0, "90 minutes"), (7200.0, "2 hours")]
+        {
             assert_eq!(time(seconds), text);
         }
     }

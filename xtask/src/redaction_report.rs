@@ -11,6 +11,7 @@
 mod clean;
 mod compare;
 mod recall;
+mod shapes;
 mod speed;
 mod train;
 

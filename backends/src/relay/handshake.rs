@@ -111,6 +111,12 @@ impl Place<'_> {
         let (major, minor) = OLDEST_PYTHON;
         let stderr = stderr.text();
         let words = if stderr.is_empty() { printable(seen) } else { stderr };
+        // Python 2 does not know the option that keeps an account's own code out.
+        if words.contains("Unknown option: -I") {
+            return BackendError::setup(format!(
+                "Python {major}.{minor} or newer is needed on {label}, but '{python}' there is Python 2."
+            ));
+        }
         let found = if words.is_empty() { String::from("nothing was printed") } else { format!("found: {}", cut(&words)) };
         BackendError::setup(format!(
             "Python {major}.{minor} or newer is needed on {label}, but '{python}' did not start there: {trouble}; {found}."

@@ -238,11 +238,11 @@ fn deadline(place: Place) -> Outcome {
         expect_output(&bench.run("print(1)").await, "1\n")?;
         for body in ["while True: pass", "import time; time.sleep(1e6)", "9**9**9", "import signal\nfor s in (1, 2, 15): signal.signal(s, signal.SIG_IGN)\nwhile True:\n  try:\n    while True: pass\n  except BaseException: pass"] {
             let started = Instant::now();
-            let result = json(&bench.sandbox.execute(request(&format!("print('before')\n{body}")).timeout_secs(1.0)).await);
+            let result = json(&bench.sandbox.execute(request(&format!("print('before')\n{body}")).timeout_secs(3.0)).await);
             let took = started.elapsed();
             ensure!(result["status"] == "timeout" && result["kind"] == "deadline", "{result:#}");
-            ensure!(result["output"] == "before\n\n\n⏰ Script timed out after 1s and was killed.", "{result:#}");
-            ensure!(took < Duration::from_secs(3), "{took:?}");
+            ensure!(result["output"] == "before\n\n\n⏰ Script timed out after 3s and was killed.", "{result:#}");
+            ensure!(took < Duration::from_secs(5), "{took:?}");
         }
         expect_output(&bench.run("print('alive')").await, "alive\n")?;
         bench.close().await;
@@ -266,7 +266,7 @@ fn cancelled(place: Place) -> Outcome {
             let code = format!("print('before', flush=True)\n{body}");
             let run = bench.sandbox.execute_with(request(&code), controls);
             let stop = async {
-                tokio::time::sleep(Duration::from_millis(700)).await;
+                tokio::time::sleep(Duration::from_millis(2500)).await;
                 cancel.cancel();
                 Instant::now()
             };

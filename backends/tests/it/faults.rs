@@ -115,7 +115,8 @@ fn no_python(_: Place) -> Outcome {
         if Path::new(&python).exists() {
             let options = LocalOptions { unsafe_no_isolation: true, python, ..LocalOptions::default() };
             let result = block_on(async { json(&Bench::with(local::backend(&options, host_env()).unwrap(), config()).run("print(1)").await) });
-            ensure!(result["error"].as_str().unwrap_or_default().contains(&format!("is Python {version}")), "{result:#}");
+            let wanted = if version.starts_with("2") { "is Python 2".to_owned() } else { format!("is Python {version}") };
+            ensure!(result["error"].as_str().unwrap_or_default().contains(&wanted), "{result:#}");
         }
     }
     Ok(())
@@ -174,7 +175,7 @@ fn without_doorbells(_: Place) -> Outcome {
     block_on(async {
         let bench = Bench::with(local::backend(&options, host_env()).unwrap(), config());
         expect_output(&bench.run("from hermes_tools import echo\nfor i in range(20): echo(i)\nprint('ok')").await, "ok\n")?;
-        ensure!(bench.backend.probe("default").await?.bell == "fifo", "the probe says what the place can do");
+        ensure!(bench.backend.probe("default").await?.bell == "poll");
         Ok(())
     })
 }
@@ -190,9 +191,10 @@ fn disk_full(_: Place) -> Outcome {
         ensure!(result["kind"] == "backend_setup" && result["error"].as_str().unwrap().contains("No space left"), "shipping: {result:#}");
         let result = run("from hermes_tools import echo\ntry:\n  echo('x' * 900000)\nexcept OSError as e: print('request', e.errno)\nprint(echo(1))");
         ensure!(result["output"] == "request 28\n1\n", "request: {result:#}");
-        let code = "from hermes_tools import echo\nbig = echo('x' * 200000)\nopen('fill', 'wb').write(b'x' * 150000)\ntry:\n  echo('x' * 250000)\nexcept OSError as e: print('answer', e.errno)\nimport os\nos.unlink('fill')\nprint(echo(1))";
+        // Full while a call is under way: its answer comes in space that was taken before.
+        let code = "import threading, time, os\nfrom hermes_tools import slow\ndef fill():\n  time.sleep(0.5)\n  try:\n    with open('fill', 'wb') as f:\n      while True: f.write(b'x' * 4096); f.flush()\n  except OSError as e: print(e.errno)\nt = threading.Thread(target=fill); t.start()\nprint(slow(1.5))\nt.join()\nos.unlink('fill')\nprint(slow(0))";
         let result = run(code);
-        ensure!(result["output"].as_str().unwrap_or_default().ends_with("28\n1\n"), "answer: {result:#}");
+        ensure!(result["output"] == "28\n{'slept': 1.5}\n{'slept': 0}\n" || result["output"] == "28\n{'slept': 1.5}\n{'slept': 0.0}\n", "answer: {result:#}");
         let result = run("import os\nn = 0\ntry:\n  while True: open('f%d' % n, 'w').close(); n += 1\nexcept OSError as e: print(e.errno)\nfrom hermes_tools import echo\ntry: echo(1)\nexcept OSError as e: print('call', e.errno)");
         ensure!(result["output"] == "28\ncall 28\n", "inodes: {result:#}");
         ensure!(run_dirs(dir.path()).is_empty(), "{:?}", run_dirs(dir.path()));

@@ -59,7 +59,7 @@ pub fn on(places: &[Place], name: &str, case: fn(Place) -> Outcome) -> Vec<Trial
 pub fn trial(place: Place, name: &str, case: fn(Place) -> Outcome) -> Trial {
     let missing = place.missing();
     let trial = Trial::test(format!("{name}::{}", place.name()), move || {
-        case(place).map_err(|error| Failed::from(format!("{error:?}")))
+        case(place).map_err(|error| Failed::from(format!("{error:#}")))
     });
     match missing {
         Some(reason) => trial.with_kind(reason).with_ignored_flag(true),

@@ -1,8 +1,8 @@
 //! `gloveport doctor`.
 
 use gloveport::job::Access;
-use gloveport::policy::env::{Origin, Profile, Scrubbed, scrub, set_ours};
 use gloveport::policy::Platform;
+use gloveport::policy::env::{Origin, Profile, Scrubbed, scrub, set_ours};
 use gloveport::{Request, Sandbox};
 
 use crate::Host;
@@ -83,7 +83,8 @@ fn probe(assembly: Assembly, host: &Host) -> (bool, String) {
 }
 
 fn run_probe(sandbox: &Sandbox) -> Result<String, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
     let result = runtime.block_on(sandbox.execute(Request::new(PROBE).timeout_secs(30.0)));
     match (result.error, result.output) {
         (None, Some(output)) => {

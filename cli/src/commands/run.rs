@@ -84,7 +84,13 @@ fn request(args: &RunArgs, source: Source) -> Request {
     request
 }
 
-fn execute(args: &RunArgs, host: &Host, sandbox: &Sandbox, request: Request, cancel: Cancel) -> Result<Exit, Complaint> {
+fn execute(
+    args: &RunArgs,
+    host: &Host,
+    sandbox: &Sandbox,
+    request: Request,
+    cancel: Cancel,
+) -> Result<Exit, Complaint> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

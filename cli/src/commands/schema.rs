@@ -38,7 +38,8 @@ fn format(format: FormatArg) -> Format {
 fn warn_of_words(definition: &str) {
     let words = schema::forbidden_words(definition);
     if !words.is_empty() {
-        let text = format!("a tool's description says {}; models then often refuse to use the network", words.join(", "));
+        let text =
+            format!("a tool's description says {}; models then often refuse to use the network", words.join(", "));
         terminal::note("warning", &terminal::clean(&text));
     }
 }

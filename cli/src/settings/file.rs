@@ -79,7 +79,7 @@ fn text(path: &Path) -> Result<String, String> {
 /// A configuration says what scripts may do and which commands are tools, so nobody else may write it. The nearest file upwards may lie in a directory
 /// like `/tmp`, where anybody can put one.
 #[cfg(unix)]
-fn trusted(metadata: &std::fs::Metadata) -> Result<(), String> {
+pub(crate) fn trusted(metadata: &std::fs::Metadata) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt as _;
     let owner = metadata.uid();
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
@@ -92,7 +92,7 @@ fn trusted(metadata: &std::fs::Metadata) -> Result<(), String> {
 }
 
 #[cfg(not(unix))]
-fn trusted(_: &std::fs::Metadata) -> Result<(), String> {
+pub(crate) fn trusted(_: &std::fs::Metadata) -> Result<(), String> {
     Ok(())
 }
 

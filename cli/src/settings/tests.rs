@@ -37,16 +37,23 @@ impl Place {
 #[test]
 fn later_layers_win_key_by_key() {
     let place = Place::new(&[
-        ("home/.config/gloveport/gloveport.toml", "terminal = \"host\"\n[limits]\ntimeout = 1\nmax_tool_calls = 1\ndescriptors = 11\n"),
+        (
+            "home/.config/gloveport/gloveport.toml",
+            "terminal = \"host\"\n[limits]\ntimeout = 1\nmax_tool_calls = 1\ndescriptors = 11\n",
+        ),
         ("project/gloveport.toml", "[limits]\ntimeout = 2\nmax_tool_calls = 2\n"),
         ("gloveport.toml", "[limits]\ntimeout = 99\n"),
     ]);
-    let settings = place.load(&[("GLOVEPORT_LIMITS_TIMEOUT", "3.5"), ("GLOVEPORT_TOOLS", "a, b"), ("OTHER", "x")]).unwrap();
+    let settings =
+        place.load(&[("GLOVEPORT_LIMITS_TIMEOUT", "3.5"), ("GLOVEPORT_TOOLS", "a, b"), ("OTHER", "x")]).unwrap();
     let limits = &settings.config.limits;
     assert_eq!((limits.timeout, limits.max_tool_calls, limits.descriptors), (3.5, 2, 11));
     assert_eq!(settings.config.terminal, Terminal::Host);
     assert_eq!(settings.config.tools, Some(vec!["a".to_owned(), "b".to_owned()]));
-    assert_eq!(settings.files, [place.path("home/.config/gloveport/gloveport.toml"), place.path("project/gloveport.toml")]);
+    assert_eq!(
+        settings.files,
+        [place.path("home/.config/gloveport/gloveport.toml"), place.path("project/gloveport.toml")]
+    );
     assert_eq!(settings.sources[2..], ["GLOVEPORT_LIMITS_TIMEOUT", "GLOVEPORT_TOOLS"]);
 }
 
@@ -62,7 +69,10 @@ fn a_named_file_takes_the_place_of_both() {
     let config = |name: &str| place.load(&[("GLOVEPORT_CONFIG", name)]).map(|settings| settings.config.backend);
     assert_eq!(config("own.toml"), Ok(BackendKind::Local));
     assert_eq!(config("none"), Ok(BackendKind::Wasi));
-    assert_eq!(config("missing.toml"), Err("project/deep/missing.toml: can't be read: no such file or directory".to_owned()));
+    assert_eq!(
+        config("missing.toml"),
+        Err("project/deep/missing.toml: can't be read: no such file or directory".to_owned())
+    );
 }
 
 #[test]
@@ -72,7 +82,10 @@ fn mistakes_in_a_file_name_the_file_and_the_nearest_key() {
         ("timeout = 1", "unknown key `timeout`; did you mean `limits.timeout`?"),
         ("[limits]\ntime_out = 1", "unknown key `limits.time_out`; did you mean `limits.timeout`?"),
         ("[limits]\nmax_calls = 1", "unknown key `limits.max_calls`; did you mean `limits.max_tool_calls`?"),
-        ("[web.providers.brave]\nkey = 'x'", "unknown key `web.providers.brave.key`; did you mean `web.providers.brave.url`?"),
+        (
+            "[web.providers.brave]\nkey = 'x'",
+            "unknown key `web.providers.brave.key`; did you mean `web.providers.brave.url`?",
+        ),
         ("[[tool]]\nname = 'x'\ncomand = []", "unknown key `tool.comand`; did you mean `tool.command`?"),
         ("zebra = 1", "unknown key `zebra`"),
         ("[limits]\ntimeout = '5'", "`limits.timeout`: invalid type: string \"5\", expected f64"),
@@ -95,7 +108,10 @@ fn mistakes_in_variables_name_the_variable() {
         load("GLOVEPORT_LIMTS_TIMEOUT", "1"),
         "unknown variable `GLOVEPORT_LIMTS_TIMEOUT`; did you mean `GLOVEPORT_LIMITS_TIMEOUT`?"
     );
-    assert_eq!(load("GLOVEPORT_LIMITS_TIMEOUT", "soon"), "environment: `GLOVEPORT_LIMITS_TIMEOUT`: can't be read as a TOML value");
+    assert_eq!(
+        load("GLOVEPORT_LIMITS_TIMEOUT", "soon"),
+        "environment: `GLOVEPORT_LIMITS_TIMEOUT`: can't be read as a TOML value"
+    );
     assert_eq!(
         load("GLOVEPORT_LIMITS_TIMEOUT", "\"5\""),
         "GLOVEPORT_LIMITS_TIMEOUT: `limits.timeout`: invalid type: string \"5\", expected f64"

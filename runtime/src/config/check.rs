@@ -183,9 +183,18 @@ mod tests {
             json!({ "tool": [tool] })
         };
         let cases = [
-            (json!({"limits": {"timeout": 0}}), "`limits.timeout`: 0 is not a number of seconds above 0 and at most 86400"),
-            (json!({"limits": {"timeout": 9, "max_timeout": 8}}), "`limits.timeout`: 9 is not a number of seconds above 0 and at most 8"),
-            (json!({"limits": {"max_timeout": 1e9}}), "`limits.max_timeout`: 1000000000 is not a number of seconds above 0 and at most 86400"),
+            (
+                json!({"limits": {"timeout": 0}}),
+                "`limits.timeout`: 0 is not a number of seconds above 0 and at most 86400",
+            ),
+            (
+                json!({"limits": {"timeout": 9, "max_timeout": 8}}),
+                "`limits.timeout`: 9 is not a number of seconds above 0 and at most 8",
+            ),
+            (
+                json!({"limits": {"max_timeout": 1e9}}),
+                "`limits.max_timeout`: 1000000000 is not a number of seconds above 0 and at most 86400",
+            ),
             (json!({"limits": {"memory": 1}}), "`limits.memory`: 1 is not between 32 and 1048576"),
             (json!({"limits": {"descriptors": 0}}), "`limits.descriptors`: 0 is not between 8 and 65536"),
             (json!({"output": {"head_ratio": 1.5}}), "`output.head_ratio`: 1.5 is not between 0 and 1"),
@@ -195,7 +204,10 @@ mod tests {
             (json!({"env": {"pass": ["A=B"]}}), "`env.pass`: \"A=B\" is not a variable's name"),
             (tool("name", json!("look-up")), "`tool.name`: \"look-up\" is not a Python identifier"),
             (tool("command", json!([])), "`tool.command`: the program's name is missing (tool \"look_up\")"),
-            (tool("schema", json!({"type": "string"})), "`tool.schema`: it has to be an object schema, with type = \"object\" (tool \"look_up\")"),
+            (
+                tool("schema", json!({"type": "string"})),
+                "`tool.schema`: it has to be an object schema, with type = \"object\" (tool \"look_up\")",
+            ),
             (tool("timeout", json!(-1)), "`tool.timeout`: -1 is not a number of seconds above 0 and at most 86400"),
         ];
         for (change, expected) in cases {

@@ -73,8 +73,9 @@ fn is_bearer(value: &[u8]) -> bool {
 
 /// Whether a value is base64 of `name:password`.
 fn is_basic_pair(value: &[u8]) -> bool {
+    let is_padded = value.len().is_multiple_of(4);
     let value: &[u8] = value.split(|byte| *byte == b'=').next().unwrap_or_default();
-    if value.len() < 6 || !values::is_credential(&[value, b"=="].concat()) {
+    if !is_padded || value.len() < 6 || !values::is_credential(&[value, b"=="].concat()) {
         return false;
     }
     let mut bits = 0_u32;

@@ -139,7 +139,11 @@ impl Scrubbed {
     /// The line for the debug log about `HERMES_*` variables that did not pass, if there were any.
     pub fn hermes_note(&self) -> Option<String> {
         let count = self.dropped.iter().filter(|(name, _)| name.starts_with("HERMES_")).count();
-        (count > 0).then(|| format!("{count} HERMES_* variables were not passed to the script; name them in `env.pass` if it needs them"))
+        (count > 0).then(|| {
+            format!(
+                "{count} HERMES_* variables were not passed to the script; name them in `env.pass` if it needs them"
+            )
+        })
     }
 }
 
@@ -151,7 +155,8 @@ pub fn scrub(
     platform: Platform,
     looks_secret: &dyn Fn(&str) -> bool,
 ) -> Scrubbed {
-    let mut scrub = Scrub { pass_through, profile, platform, looks_secret, seen: HashSet::new(), found: Scrubbed::default() };
+    let mut scrub =
+        Scrub { pass_through, profile, platform, looks_secret, seen: HashSet::new(), found: Scrubbed::default() };
     for (name, value) in environment {
         scrub.take(name, value);
     }
@@ -210,7 +215,9 @@ impl Scrub<'_> {
             return self.remember_odd(name, value);
         };
         let repeated = !self.seen.insert(key(name, self.platform));
-        let Some(text) = value.to_str().filter(|text| !text.contains('\0')) else { return self.drop(name, Reason::NotText) };
+        let Some(text) = value.to_str().filter(|text| !text.contains('\0')) else {
+            return self.drop(name, Reason::NotText);
+        };
         if name.len() + text.len() + 2 > LONGEST_VARIABLE {
             return self.drop(name, Reason::TooLong);
         }

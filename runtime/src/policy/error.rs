@@ -11,7 +11,9 @@ pub enum PolicyBuildError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The backend seals less than was asked for.
-    #[error("backend `{backend}` reaches isolation level `{reached}`, but `isolation_floor` asks for at least `{floor}`")]
+    #[error(
+        "backend `{backend}` reaches isolation level `{reached}`, but `isolation_floor` asks for at least `{floor}`"
+    )]
     Isolation {
         /// Which backend.
         backend: String,

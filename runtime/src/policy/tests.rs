@@ -17,16 +17,23 @@ fn capabilities() -> Capabilities {
     }
 }
 
-fn build(config: &Config, capabilities: Capabilities, environment: &[(&str, &str)]) -> Result<Policy, PolicyBuildError> {
+fn build(
+    config: &Config,
+    capabilities: Capabilities,
+    environment: &[(&str, &str)],
+) -> Result<Policy, PolicyBuildError> {
     let environment: Vec<_> = environment.iter().map(|(n, v)| (OsString::from(n), OsString::from(v))).collect();
-    Policy::new(config, &Facts {
-        environment: &environment,
-        tools: &TOOLS.map(str::to_owned),
-        backend: "wasi",
-        capabilities,
-        platform: Platform::Unix,
-        looks_secret: &|_| false,
-    })
+    Policy::new(
+        config,
+        &Facts {
+            environment: &environment,
+            tools: &TOOLS.map(str::to_owned),
+            backend: "wasi",
+            capabilities,
+            platform: Platform::Unix,
+            looks_secret: &|_| false,
+        },
+    )
 }
 
 fn policy(config: &Config) -> Policy {
@@ -110,9 +117,12 @@ fn p7_unknown_tool_names_are_ignored_with_a_warning() {
     let request = Request::new("x").enabled_tools(["read_file", "Read_File", "read_file ", "reаd_file"]);
     let resolved = resolve(&request).unwrap();
     assert_eq!(resolved.tools, ["read_file"]);
-    assert_eq!(resolved.warnings, [
-        "Unknown tools are ignored: \"Read_File\", \"read_file \", \"reаd_file\". Available: read_file, search_files, write_file."
-    ]);
+    assert_eq!(
+        resolved.warnings,
+        [
+            "Unknown tools are ignored: \"Read_File\", \"read_file \", \"reаd_file\". Available: read_file, search_files, write_file."
+        ]
+    );
     let many: Vec<String> = (0..1000).map(|i| format!("tool{i}")).collect();
     let resolved = resolve(&Request::new("x").enabled_tools(many)).unwrap();
     assert_eq!(resolved.tools, [""; 0]);
@@ -124,7 +134,10 @@ fn configured_tools_are_the_most_that_a_run_can_enable() {
     let config = Config { tools: Some(vec!["read_file".into(), "fly".into()]), ..Config::default() };
     let policy = policy(&config);
     assert_eq!(policy.offered(), ["read_file"]);
-    assert_eq!(policy.warnings(), ["Unknown tools are ignored: \"fly\". Available: read_file, search_files, write_file."]);
+    assert_eq!(
+        policy.warnings(),
+        ["Unknown tools are ignored: \"fly\". Available: read_file, search_files, write_file."]
+    );
     assert_eq!(policy.resolve(&Request::new("x").enabled_tools(TOOLS)).unwrap().tools, ["read_file"]);
     assert_eq!(policy.resolve(&Request::new("x")).unwrap().tools, ["read_file"]);
 }

@@ -34,14 +34,26 @@ mod tests {
     #[test]
     fn n8_what_is_no_name_is_refused() {
         let long = "A".repeat(10_000);
-        for text in ["$(id)", "; id", "../../etc/passwd", "/etc/localtime", ":UTC", "UTC\n", "UTC\0", "CET-1CEST", "Mars/Olympus"]
-        {
+        for text in [
+            "$(id)",
+            "; id",
+            "../../etc/passwd",
+            "/etc/localtime",
+            ":UTC",
+            "UTC\n",
+            "UTC\0",
+            "CET-1CEST",
+            "Mars/Olympus",
+        ] {
             // Surrounding blanks are trimmed; anything else must be a name as it stands.
             if text.trim() != "UTC" {
                 assert!(resolve(Some(text)).is_err(), "{text:?}");
             }
         }
         let shown = "A".repeat(40);
-        assert_eq!(resolve(Some(&long)), Err(format!("\"{shown}\"... is not an IANA time zone name such as Europe/Berlin")));
+        assert_eq!(
+            resolve(Some(&long)),
+            Err(format!("\"{shown}\"... is not an IANA time zone name such as Europe/Berlin"))
+        );
     }
 }

@@ -6,8 +6,6 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -20,24 +18,15 @@ const LOCK_NAME: &str = ".lock";
 /// A directory without a lock that is younger than this may be one that is just being made.
 const SWEEP_AGE: Duration = Duration::from_secs(60);
 
-/// Ready directories that a busy process keeps in stock: making and removing them costs more than starting an instance.
-const STOCK: usize = 8;
+/// Ready directories that are kept for later runs: making and removing them costs more than starting an instance.
+const STOCK: usize = 32;
 
 /// The directories of all runs of this process: one parent, locked while the process lives.
 #[derive(Debug)]
 pub(super) struct ScratchSpace {
     stock: Arc<Mutex<Vec<PathBuf>>>,
-    worker: Sender<Work>,
-    served: AtomicU64,
     root: tempfile::TempDir,
     _lock: fs::File,
-}
-
-/// What the worker thread does, so that no run waits for it.
-#[derive(Debug)]
-enum Work {
-    Refill(PathBuf),
-    Remove(PathBuf),
 }
 
 impl ScratchSpace {
@@ -48,42 +37,23 @@ impl ScratchSpace {
         let root = tempfile::Builder::new().prefix(RUN_PREFIX).rand_bytes(16).tempdir_in(base)?;
         let lock = fs::File::create_new(root.path().join(LOCK_NAME))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        let stock = Arc::new(Mutex::new(Vec::new()));
-        let (worker, work) = mpsc::channel();
-        let of_thread = Arc::clone(&stock);
-        std::thread::Builder::new().name("gloveport-scratch".into()).spawn(move || serve(&work, &of_thread))?;
-        Ok(Self { stock, worker, served: AtomicU64::new(0), root, _lock: lock })
+        Ok(Self { stock: Arc::default(), root, _lock: lock })
     }
 
     /// Private directories for one run.
     pub(super) fn for_run(&self) -> io::Result<PrivateDirs> {
         let ready = lock(&self.stock).pop();
-        let number = self.served.fetch_add(1, Ordering::Relaxed);
         let root = match ready {
             Some(root) => root,
             None => make(self.root.path())?,
         };
-        // A process that runs one script needs no stock.
-        if number > 0 {
-            let _ = self.worker.send(Work::Refill(self.root.path().to_path_buf()));
-        }
-        Ok(PrivateDirs { tmp: root.join("tmp"), cwd: root.join("cwd"), root, worker: self.worker.clone() })
-    }
-}
-
-/// Works until the space and all its runs are gone.
-fn serve(work: &Receiver<Work>, stock: &Mutex<Vec<PathBuf>>) {
-    while let Ok(work) = work.recv() {
-        match work {
-            Work::Remove(root) => remove_tree(&root),
-            Work::Refill(parent) => {
-                while lock(stock).len() < STOCK {
-                    // A full disk is told by the run that then makes its own.
-                    let Ok(root) = make(&parent) else { break };
-                    lock(stock).push(root);
-                }
-            }
-        }
+        Ok(PrivateDirs {
+            tmp: root.join("tmp"),
+            cwd: root.join("cwd"),
+            root,
+            stock: Arc::clone(&self.stock),
+            ended_by_itself: false,
+        })
     }
 }
 
@@ -101,21 +71,57 @@ fn lock(stock: &Mutex<Vec<PathBuf>>) -> MutexGuard<'_, Vec<PathBuf>> {
     stock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One run's directories; dropping hands them to the worker, which removes them.
+/// One run's directories. Dropping removes them, or keeps them for another run when this one left no trace in them.
 #[derive(Debug)]
 pub(super) struct PrivateDirs {
     root: PathBuf,
-    worker: Sender<Work>,
+    stock: Arc<Mutex<Vec<PathBuf>>>,
+    ended_by_itself: bool,
     /// What the script sees as `/tmp`.
     pub(super) tmp: PathBuf,
     /// Its private working directory, for a run without a grant.
     pub(super) cwd: PathBuf,
 }
 
+impl PrivateDirs {
+    /// Tells that no system call of the run is under way any more. Those of a stopped run may still make files.
+    pub(super) fn ended_by_itself(&mut self) {
+        self.ended_by_itself = true;
+    }
+
+    fn is_untouched(&self) -> bool {
+        self.ended_by_itself && [&self.tmp, &self.cwd].into_iter().all(|dir| is_empty(dir) && reset_times(dir).is_ok())
+    }
+}
+
 impl Drop for PrivateDirs {
     fn drop(&mut self) {
-        let _ = self.worker.send(Work::Remove(std::mem::take(&mut self.root)));
+        if self.is_untouched() {
+            let mut stock = lock(&self.stock);
+            if stock.len() < STOCK {
+                stock.push(std::mem::take(&mut self.root));
+                return;
+            }
+        }
+        // A large tree must not hold up the caller, who may be on the only thread of a runtime.
+        let root = std::mem::take(&mut self.root);
+        let spawned = std::thread::Builder::new().name("gloveport-cleanup".into()).spawn(move || remove_tree(&root));
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "a run's private files are left to the next start's sweep");
+        }
     }
+}
+
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// The times of a directory are what a script could leave a message in for the next run.
+fn reset_times(dir: &Path) -> io::Result<()> {
+    let epoch = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let times = rustix::fs::Timestamps { last_access: epoch, last_modification: epoch };
+    rustix::fs::utimensat(rustix::fs::CWD, dir, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(())
 }
 
 /// Removes a tree even where a script took its own rights away.
@@ -187,15 +193,23 @@ mod tests {
     fn directories_are_private_and_go_away() {
         let base = tempfile::tempdir().unwrap();
         let scratch = ScratchSpace::new(&base.path().join("a/b")).unwrap();
-        let runs: Vec<PrivateDirs> = (0..20).map(|_| scratch.for_run().unwrap()).collect();
-        let roots: Vec<PathBuf> = runs.iter().map(|dirs| dirs.root.clone()).collect();
-        assert_eq!(fs::metadata(&runs[0].tmp).unwrap().mode() & 0o777, 0o700);
-        fs::write(runs[0].cwd.join("file"), "left").unwrap();
-        drop(runs);
-        let parent = scratch.root.path().to_path_buf();
-        drop(scratch);
-        let gone = || roots.iter().all(|root| !root.exists()) && !parent.exists();
-        assert!((0..500).any(|_| gone() || { std::thread::sleep(Duration::from_millis(10)); false }));
+        let mut clean = scratch.for_run().unwrap();
+        clean.ended_by_itself();
+        let kept = clean.root.clone();
+        assert_eq!(fs::metadata(&clean.tmp).unwrap().mode() & 0o777, 0o700);
+        drop(clean);
+        let mut again = scratch.for_run().unwrap();
+        assert_eq!(again.root, kept, "a directory without traces is used again");
+        again.ended_by_itself();
+        fs::write(again.cwd.join("file"), "left").unwrap();
+        drop(again);
+        drop(scratch.for_run().unwrap());
+        let gone = || fs::read_dir(scratch.root.path()).unwrap().count() == 1;
+        let waited = |_| {
+            std::thread::sleep(Duration::from_millis(10));
+            gone()
+        };
+        assert!((0..500).any(waited), "one with traces, or of a stopped run, is not");
     }
 
     #[test]

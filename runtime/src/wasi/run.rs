@@ -28,15 +28,16 @@ pub(super) async fn run(shared: &Shared, job: &Job, io: RunIo) -> Result<Exit, B
     })?;
     let layout = Layout::new(job, &private);
     let store = new_store(shared, job, &io, &layout)?;
-    let mut running = Running { store, _private: private };
+    let mut running = Running { store, private };
     let cause = running.execute(shared, job, &layout).await?;
+    running.private.ended_by_itself();
     Ok(Exit { cause })
 }
 
 /// A store whose remaining output is taken when it goes away, for whatever reason.
 struct Running {
     store: Store<Guest>,
-    _private: PrivateDirs,
+    private: PrivateDirs,
 }
 
 impl Drop for Running {

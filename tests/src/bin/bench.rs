@@ -48,12 +48,27 @@ fn main() -> Outcome<()> {
     let pooled = sandbox(&scratch, Allocation::Pooled(64))?;
     runtime.block_on(warm(&[&on_demand, &pooled]))?;
     println!("| what | Gloveport | against | ratio |\n| --- | --- | --- | --- |");
-    fresh(&runtime, &on_demand, &pooled)?;
-    cold_process()?;
-    tool_call(&runtime, &on_demand, &scratch)?;
-    cpu(&runtime, &on_demand)?;
-    memory(&runtime, &on_demand)?;
-    flood(&runtime, &on_demand)?;
+    // With names as arguments only those rows are measured, for work on one of them.
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
+    if is_wanted("fresh") {
+        fresh(&runtime, &on_demand, &pooled)?;
+    }
+    if is_wanted("cold") {
+        cold_process()?;
+    }
+    if is_wanted("call") {
+        tool_call(&runtime, &on_demand, &scratch)?;
+    }
+    if is_wanted("cpu") {
+        cpu(&runtime, &on_demand)?;
+    }
+    if is_wanted("memory") {
+        memory(&runtime, &on_demand)?;
+    }
+    if is_wanted("flood") {
+        flood(&runtime, &on_demand)?;
+    }
     std::fs::remove_dir_all(&scratch)?;
     Ok(())
 }
@@ -139,7 +154,7 @@ fn fresh(runtime: &tokio::runtime::Runtime, on_demand: &Sandbox, pooled: &Sandbo
     for (name, times) in [("on demand", demand_times), ("pooled", pooled_times)] {
         let (p50, p99) = percentiles(times);
         let against = format!("{python:.1?} (`python3 -c`)");
-        row(&format!("fresh sandbox + `print(\"hi\")`, {name}"), &format!("{p50:.0?} (p99 {p99:.0?})"), &against, &ratio(p50, python));
+        row(&format!("fresh sandbox + `print(\"hi\")`, {name}"), &format!("{p50:.2?} (p99 {p99:.2?})"), &against, &ratio(p50, python));
     }
     Ok(())
 }

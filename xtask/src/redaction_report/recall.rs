@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use gloveport::output::{FAMILIES, Family, Redactor, Sampler};
 
 /// Samples of each family, spread over the places.
-const SAMPLES: usize = 1000;
+pub(super) const SAMPLES: usize = 1000;
 /// Part that must be masked, of each family.
 const BOUND: f64 = 0.98;
 
@@ -38,6 +38,7 @@ pub(super) fn run() -> Result<()> {
         }
     }
     println!("\n{} families, {SAMPLES} samples each", FAMILIES.len());
+    missed_bound.extend(super::shapes::run(&redactor, BOUND));
     if !missed_bound.is_empty() {
         bail!("below {:.0} %: {}", BOUND * 100.0, missed_bound.join(", "));
     }

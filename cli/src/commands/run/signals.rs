@@ -45,7 +45,8 @@ pub(super) fn watch(runtime: &Runtime, cancel: &Cancel) -> Signal {
 }
 
 #[cfg(unix)]
-const SIGNALS: &[(u8, &str)] = &[(SIGINT, CTRL_C), (15, "the process was asked to end"), (1, "the terminal was closed")];
+const SIGNALS: &[(u8, &str)] =
+    &[(SIGINT, CTRL_C), (15, "the process was asked to end"), (1, "the terminal was closed")];
 #[cfg(not(unix))]
 const SIGNALS: &[(u8, &str)] = &[(SIGINT, CTRL_C)];
 

@@ -39,9 +39,20 @@ fn assert_dropped(environment: &[(&str, &str)], reason: Reason) {
 #[test]
 fn n1_a_wasi_script_gets_no_path_and_no_shell_name() {
     let environment = [
-        ("PATH", "/bin"), ("HOME", "/root"), ("SHELL", "/bin/sh"), ("TERM", "xterm"), ("TMPDIR", "/tmp"), ("XDG_CACHE_HOME", "/c"),
-        ("VIRTUAL_ENV", "/v"), ("PYTHONPATH", "/p"), ("HERMES_HOME", "/h"), ("LANG", "C.UTF-8"), ("LC_ALL", "C"), ("USER", "u"),
-        ("HERMES_PROFILE", "p"), ("EDITOR", "vi"),
+        ("PATH", "/bin"),
+        ("HOME", "/root"),
+        ("SHELL", "/bin/sh"),
+        ("TERM", "xterm"),
+        ("TMPDIR", "/tmp"),
+        ("XDG_CACHE_HOME", "/c"),
+        ("VIRTUAL_ENV", "/v"),
+        ("PYTHONPATH", "/p"),
+        ("HERMES_HOME", "/h"),
+        ("LANG", "C.UTF-8"),
+        ("LC_ALL", "C"),
+        ("USER", "u"),
+        ("HERMES_PROFILE", "p"),
+        ("EDITOR", "vi"),
     ];
     let mut wasi = scrub_as(Profile::Wasi, &environment, &[]);
     assert_eq!(passed(&wasi), ["LANG", "LC_ALL", "USER", "HERMES_PROFILE"]);
@@ -52,19 +63,46 @@ fn n1_a_wasi_script_gets_no_path_and_no_shell_name() {
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(
         ours,
-        [pair("PYTHONIOENCODING", "utf-8"), pair("PYTHONUTF8", "1"), pair("PYTHONDONTWRITEBYTECODE", "1"), pair("HOME", "/tmp")]
+        [
+            pair("PYTHONIOENCODING", "utf-8"),
+            pair("PYTHONUTF8", "1"),
+            pair("PYTHONDONTWRITEBYTECODE", "1"),
+            pair("HOME", "/tmp")
+        ]
     );
 }
 
 #[test]
 fn n2_names_that_speak_of_secrets_never_pass() {
     let words = [
-        "KEY", "TOKEN", "SECRET", "PASS", "PWD", "CREDENTIAL", "AUTH", "DSN", "WEBHOOK", "COOKIE", "SESSION", "PRIVATE", "CERT",
-        "CONN", "DATABASE_URL", "AWS_ACCESS_ID", "PASSWORD", "PASSWD", "CREDS", "BEARER", "REDIS_URL", "MY_POSTGRES_URI",
+        "KEY",
+        "TOKEN",
+        "SECRET",
+        "PASS",
+        "PWD",
+        "CREDENTIAL",
+        "AUTH",
+        "DSN",
+        "WEBHOOK",
+        "COOKIE",
+        "SESSION",
+        "PRIVATE",
+        "CERT",
+        "CONN",
+        "DATABASE_URL",
+        "AWS_ACCESS_ID",
+        "PASSWORD",
+        "PASSWD",
+        "CREDS",
+        "BEARER",
+        "REDIS_URL",
+        "MY_POSTGRES_URI",
     ];
     for word in words {
-        let mixed: String = word.char_indices().map(|(i, c)| if i % 2 == 0 { c.to_ascii_lowercase() } else { c }).collect();
-        for name in [word.to_owned(), word.to_ascii_lowercase(), mixed, format!("XDG_{word}_DIR"), format!("MY{word}")] {
+        let mixed: String =
+            word.char_indices().map(|(i, c)| if i % 2 == 0 { c.to_ascii_lowercase() } else { c }).collect();
+        for name in [word.to_owned(), word.to_ascii_lowercase(), mixed, format!("XDG_{word}_DIR"), format!("MY{word}")]
+        {
             // `XDG_DATABASE_URL_DIR` ends in neither URL nor URI; the list does not hold it anyway.
             let scrubbed = local(&[(&name, "x")]);
             assert_eq!(passed(&scrubbed), [""; 0], "{name}");
@@ -83,8 +121,23 @@ fn no_listed_name_is_taken_for_a_secret() {
 #[test]
 fn n3_a_listed_name_as_a_prefix_lets_nothing_pass() {
     let traps = [
-        "PATHTOKEN", "HOMEBREW_GITHUB_API", "LC_SECRET", "TERM_PASS", "USER_PIN", "XDG_KEY", "LC_", "LC_FOO", "XDG_", "CONDA_FOO",
-        "HERMES_HOMES", "HERMES_API", "path", "Home", "LANGUAGES", " PATH", "PATH ",
+        "PATHTOKEN",
+        "HOMEBREW_GITHUB_API",
+        "LC_SECRET",
+        "TERM_PASS",
+        "USER_PIN",
+        "XDG_KEY",
+        "LC_",
+        "LC_FOO",
+        "XDG_",
+        "CONDA_FOO",
+        "HERMES_HOMES",
+        "HERMES_API",
+        "path",
+        "Home",
+        "LANGUAGES",
+        " PATH",
+        "PATH ",
     ];
     for name in traps {
         assert_eq!(passed(&local(&[(name, "x")])), [""; 0], "{name}");
@@ -94,8 +147,17 @@ fn n3_a_listed_name_as_a_prefix_lets_nothing_pass() {
 #[test]
 fn n5_loader_and_interpreter_variables_are_dropped() {
     let environment = [
-        ("LD_PRELOAD", "/x.so"), ("PYTHONSTARTUP", "/x"), ("PYTHONHOME", "/x"), ("BASH_ENV", "/x"), ("ENV", "/x"), ("IFS", "x"),
-        ("GIT_DIR", "/x"), ("DOCKER_HOST", "tcp://x"), ("LD_LIBRARY_PATH", "/x"), ("NODE_OPTIONS", "x"), ("PERL5LIB", "/x"),
+        ("LD_PRELOAD", "/x.so"),
+        ("PYTHONSTARTUP", "/x"),
+        ("PYTHONHOME", "/x"),
+        ("BASH_ENV", "/x"),
+        ("ENV", "/x"),
+        ("IFS", "x"),
+        ("GIT_DIR", "/x"),
+        ("DOCKER_HOST", "tcp://x"),
+        ("LD_LIBRARY_PATH", "/x"),
+        ("NODE_OPTIONS", "x"),
+        ("PERL5LIB", "/x"),
     ];
     assert_dropped(&environment, Reason::NotListed);
     assert_dropped(&[("SSH_AUTH_SOCK", "/tmp/agent")], Reason::SecretName);
@@ -106,11 +168,10 @@ fn n5_loader_and_interpreter_variables_are_dropped() {
 fn n6_a_secret_passes_only_by_exact_name_and_its_value_is_masked() {
     let environment = [("STRIPE_API_KEY", "value-1"), ("STRIPE_API_KEY_2", "value-2"), ("stripe_api_key", "value-3")];
     let scrubbed = scrub_as(Profile::Wasi, &environment, &["STRIPE_API_KEY"]);
-    assert_eq!(scrubbed.passed, [Variable {
-        name: "STRIPE_API_KEY".into(),
-        value: "value-1".into(),
-        origin: Origin::PassedThrough
-    }]);
+    assert_eq!(
+        scrubbed.passed,
+        [Variable { name: "STRIPE_API_KEY".into(), value: "value-1".into(), origin: Origin::PassedThrough }]
+    );
     let withheld = ("STRIPE_API_KEY_2", "value-2");
     assert_eq!(secrets(&scrubbed), [("STRIPE_API_KEY", "value-1"), withheld, ("stripe_api_key", "value-3")]);
 }
@@ -145,22 +206,36 @@ fn n7_bytes_that_are_not_utf8_are_dropped() {
 
 #[test]
 fn a_secret_under_a_harmless_name_is_dropped_with_a_warning_that_names_only_the_variable() {
-    let scrubbed = scrub_as(Profile::Wasi, &[("LANG", "canary_1"), ("TMPDIR", "canary_2"), ("EDITOR", "canary_3")], &[]);
-    assert_eq!(scrubbed.dropped, [
-        ("LANG".to_owned(), Reason::SecretValue),
-        ("TMPDIR".to_owned(), Reason::SecretValue),
-        ("EDITOR".to_owned(), Reason::NotListed)
-    ]);
-    assert_eq!(scrubbed.warnings, [
-        "\"LANG\" is not passed to scripts: its value looks like a secret.",
-        "\"TMPDIR\" is not passed to scripts: its value looks like a secret."
-    ]);
+    let scrubbed =
+        scrub_as(Profile::Wasi, &[("LANG", "canary_1"), ("TMPDIR", "canary_2"), ("EDITOR", "canary_3")], &[]);
+    assert_eq!(
+        scrubbed.dropped,
+        [
+            ("LANG".to_owned(), Reason::SecretValue),
+            ("TMPDIR".to_owned(), Reason::SecretValue),
+            ("EDITOR".to_owned(), Reason::NotListed)
+        ]
+    );
+    assert_eq!(
+        scrubbed.warnings,
+        [
+            "\"LANG\" is not passed to scripts: its value looks like a secret.",
+            "\"TMPDIR\" is not passed to scripts: its value looks like a secret."
+        ]
+    );
     assert_eq!(secrets(&scrubbed), [("LANG", "canary_1"), ("TMPDIR", "canary_2"), ("EDITOR", "canary_3")]);
 }
 
 #[test]
 fn provider_credentials_are_refused_even_on_request() {
-    let wanted = ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_TOKEN", "GOOGLE_API_KEY", "GH_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"];
+    let wanted = [
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_TOKEN",
+        "GOOGLE_API_KEY",
+        "GH_TOKEN",
+        "AWS_BEARER_TOKEN_BEDROCK",
+    ];
     let environment: Vec<_> = wanted.iter().map(|name| (*name, "some-value")).collect();
     let scrubbed = scrub_as(Profile::Local, &environment, &wanted);
     assert_eq!(passed(&scrubbed), [""; 0]);
@@ -172,9 +247,16 @@ fn provider_credentials_are_refused_even_on_request() {
 #[test]
 fn values_of_names_that_only_sound_secret_are_not_masked() {
     let scrubbed = local(&[
-        ("PWD", "/home/me"), ("GIT_AUTHOR_NAME", "Ada Lovelace"), ("KEYBOARD_LAYOUT", "neo"), ("TOKENIZERS_PARALLELISM", "false"),
-        ("SSH_AUTH_SOCK", "/run/agent"), ("GITHUB_TOKEN_FILE", "/run/secrets/gh"), ("XDG_SESSION_TYPE", "wayland"),
-        ("DESKTOP_SESSION", "plasma"), ("SSL_CERT_FILE", "/etc/ssl/ca.pem"), ("SSH_CONNECTION", "10.0.0.1 22"),
+        ("PWD", "/home/me"),
+        ("GIT_AUTHOR_NAME", "Ada Lovelace"),
+        ("KEYBOARD_LAYOUT", "neo"),
+        ("TOKENIZERS_PARALLELISM", "false"),
+        ("SSH_AUTH_SOCK", "/run/agent"),
+        ("GITHUB_TOKEN_FILE", "/run/secrets/gh"),
+        ("XDG_SESSION_TYPE", "wayland"),
+        ("DESKTOP_SESSION", "plasma"),
+        ("SSL_CERT_FILE", "/etc/ssl/ca.pem"),
+        ("SSH_CONNECTION", "10.0.0.1 22"),
     ]);
     assert_eq!(secrets(&scrubbed), [("", ""); 0]);
     assert_eq!(passed(&scrubbed), [""; 0]);
@@ -183,8 +265,11 @@ fn values_of_names_that_only_sound_secret_are_not_masked() {
 #[test]
 fn passwords_inside_addresses_are_masked() {
     let scrubbed = local(&[
-        ("HTTPS_PROXY", "http://me:hunter22@proxy:8080/x@y"), ("DATABASE_URL", "postgres://app:p%40ss:w@db/app"),
-        ("HOMEPAGE", "https://example.com/a:b@c"), ("NOTE", "a://b"), ("ODD", "not a scheme://u:p@h"),
+        ("HTTPS_PROXY", "http://me:hunter22@proxy:8080/x@y"),
+        ("DATABASE_URL", "postgres://app:p%40ss:w@db/app"),
+        ("HOMEPAGE", "https://example.com/a:b@c"),
+        ("NOTE", "a://b"),
+        ("ODD", "not a scheme://u:p@h"),
     ]);
     assert_eq!(secrets(&scrubbed), [("HTTPS_PROXY", "hunter22"), ("DATABASE_URL", "p%40ss:w")]);
 }
