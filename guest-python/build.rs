@@ -14,9 +14,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use wasmtime::error::Context as _;
 use inputs::Inputs;
 use sha2::{Digest, Sha256};
+use wasmtime::error::Context as _;
 use wasmtime::{Engine, Result, bail};
 
 /// Name of the image that this script makes.
@@ -31,12 +31,14 @@ fn main() -> Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=src/engine.rs");
-    println!("cargo::rerun-if-changed=base");
-    println!("cargo::rerun-if-changed=python");
     println!("cargo::rerun-if-env-changed={CPU_VARIABLE}");
 
     let mut stages = Stages::new();
     let inputs = Inputs::read(Path::new("."))?;
+    // File by file: whole folders also change when Python writes its caches.
+    for (path, _) in inputs.files() {
+        println!("cargo::rerun-if-changed={path}");
+    }
     let boot = inputs.unpack_boot_folder(&out)?;
     stages.done("unpack");
     let wasm = snapshot::take(inputs.base_wasm(), boot.path())?;

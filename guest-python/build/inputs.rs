@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
+use tempfile::TempDir;
 use wasmtime::Result;
 use wasmtime::error::Context as _;
-use tempfile::TempDir;
 
 const BASE: &str = "base/python.wasm.zst";
 const STDLIB: &str = "base/stdlib.tar.zst";
@@ -30,7 +30,8 @@ impl Inputs {
         for entry in std::fs::read_dir(&shim).with_context(|| format!("cannot list {}", shim.display()))? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "py") {
-                let name = path.file_name().and_then(|name| name.to_str()).context("a file name of the shim is not UTF-8")?;
+                let name =
+                    path.file_name().and_then(|name| name.to_str()).context("a file name of the shim is not UTF-8")?;
                 files.insert(format!("{SHIM}/{name}"), read(&path)?);
             }
         }

@@ -25,7 +25,7 @@ _CO_UNSUITABLE = 0x20 | 0x80 | 0x100 | 0x200  # generators and coroutines of eve
 _WAITING_METHODS = {
     "acquire": (b"Lock", b"Semaphore", b"Condition"), "get": (b"Queue",), "put": (b"Queue",),
     "join": (b"Thread(", b"Queue", b"Thread)"), "wait": (b"Event", b"Condition", b"Barrier", b"wait("),
-    "wait_for": (b"Condition",), "result": (b"submit", b"Future"), "exception": (b"submit", b"Future"),
+    "wait_for": (b"Condition",), "result": (b"submit", b"Future", b"threadsafe"), "exception": (b"submit", b"Future"),
     "sleep": (b"sleep",),
 }
 # Built-in functions never wait for anything, and calling them directly keeps the twin fast.
@@ -57,7 +57,7 @@ def twin_code(function, waiting=None):
         chosen = {id(call) for call in _own_calls(node) if _called_name(call) in waiting}
     else:
         chosen = _waiting_calls(function, node)
-        if not chosen:
+        if not chosen or _may_raise_stop_iteration(node):
             return None
     try:
         return _compile(code, node, class_name, chosen)
@@ -158,6 +158,17 @@ def _called_name(call):
 
 def _waiting_calls(function, node):
     return {id(call) for call in _own_calls(node) if _may_wait(call.func, function)}
+
+
+def _may_raise_stop_iteration(node):
+    """A coroutine cannot let a StopIteration out, as a function can."""
+    for child in _own_nodes(node):
+        if isinstance(child, ast.Call) and _called_name(child) == "next" and len(child.args) == 1:
+            return True
+        if isinstance(child, ast.Raise) and any(
+                isinstance(name, ast.Name) and name.id == "StopIteration" for name in ast.walk(child)):
+            return True
+    return False
 
 
 def _may_wait(callee, function):

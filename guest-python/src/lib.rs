@@ -116,4 +116,19 @@ mod tests {
             assert!(exports.iter().any(|export| export == name), "{name} is not exported: {exports:?}");
         }
     }
+
+    /// If this fails, wasmtime copies the whole image at each instantiation: milliseconds instead of microseconds.
+    #[test]
+    fn the_image_is_small_enough_for_copy_on_write() {
+        let engine = wasmtime::Engine::new(&engine::config()).expect("the configuration is valid");
+        let code = image().unpack().expect("the image that was just built is intact");
+        // SAFETY: the bytes come from this build's precompile_module, and their hash was checked.
+        #[expect(unsafe_code, reason = "loading trusted machine code")]
+        let module = unsafe { wasmtime::Module::deserialize(&engine, code) }.expect("the image fits the engine");
+        let Some(wasmtime::ExternType::Memory(memory)) = module.get_export("memory") else {
+            panic!("the image exports no memory");
+        };
+        let size = memory.minimum() * memory.page_size();
+        assert!(size < engine::MAX_IMAGE_SIZE, "{size}");
+    }
 }

@@ -250,6 +250,18 @@ CASES = {
             except RecursionError: return "recursion"
         compare(m)
         """,
+    "stop iteration": """
+        def f(): return get() + next(iter([]))
+        compare(f)
+        def g():
+            get()
+            raise StopIteration(3)
+        compare(g)
+        def h():
+            try: next(iter([]))
+            except StopIteration: return get()
+        compare(h)
+        """,
     "order": """
         def f():
             return [note(1), get(note("a")), note(2), get(note("b")), note(3)], list(log)

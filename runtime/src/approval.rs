@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::config::ToolApproval;
 use crate::output::{Clean, Redactor};
-use crate::tool::{Effect, ToolSpec};
+use crate::tool::{Caution, Effect, ToolSpec};
 
 /// How long an approver may take before silence counts as no.
 const ANSWER_TIME: Duration = Duration::from_secs(300);
@@ -84,6 +84,7 @@ pub struct Subject {
     name: String,
     exact: String,
     effect: Effect,
+    caution: Caution,
     reason: &'static str,
 }
 
@@ -91,18 +92,21 @@ impl Subject {
     /// A whole script, on a backend that does not seal it.
     pub fn script(code: &str) -> Self {
         let reason = "this backend does not seal scripts off from the account that runs them";
-        Self { name: "script".into(), exact: code.into(), effect: Effect::Execute, reason }
+        Self { name: "script".into(), exact: code.into(), effect: Effect::Execute, caution: Caution::None, reason }
     }
 
-    /// One call of a tool.
-    pub fn tool(spec: &ToolSpec, args: &Map<String, Value>) -> Self {
+    /// One call of a tool, and what the tool says of it.
+    pub fn tool(spec: &ToolSpec, args: &Map<String, Value>, caution: Caution) -> Self {
         // A tool whose one argument of weight is a command is judged by that text; it is also what a person wants to read.
         let exact = match args.get("command") {
             Some(Value::String(command)) if args.len() == 1 => command.clone(),
             _ => Value::Object(args.clone()).to_string(),
         };
-        let reason = "the tool runs code outside the sealed guest";
-        Self { name: spec.name.clone(), exact, effect: spec.effect, reason }
+        let reason = match caution {
+            Caution::Ask(what) => what,
+            Caution::None | Caution::Refused => "the tool runs code outside the sealed guest",
+        };
+        Self { name: spec.name.clone(), exact, effect: spec.effect, caution, reason }
     }
 
     fn digest(&self) -> [u8; 32] {
@@ -185,11 +189,18 @@ impl Approval {
         }
     }
 
+    /// The rule for a call: the configured one, else by what the tool can change. A dangerous call of an allowed tool is asked about.
     fn rule(&self, subject: &Subject) -> ToolApproval {
-        self.rules.get(&subject.name).copied().unwrap_or(match subject.effect {
+        let rule = self.rules.get(&subject.name).copied().unwrap_or(match subject.effect {
             Effect::Execute => ToolApproval::Ask,
             Effect::Read | Effect::Write | Effect::Network => ToolApproval::Allow,
-        })
+        });
+        match (rule, subject.caution) {
+            (ToolApproval::Deny, _) => ToolApproval::Deny,
+            (_, Caution::Refused) => ToolApproval::Allow,
+            (_, Caution::Ask(_)) => ToolApproval::Ask,
+            (rule, Caution::None) => rule,
+        }
     }
 
     fn is_known(&self, digest: &[u8; 32]) -> bool {
@@ -244,7 +255,7 @@ mod tests {
             returns: "dict",
         };
         let Value::Object(args) = json!({ "command": command }) else { unreachable!() };
-        Subject::tool(&spec, &args)
+        Subject::tool(&spec, &args, Caution::None)
     }
 
     fn ask_mode() -> Approval {

@@ -192,7 +192,7 @@ impl Dispatcher {
     }
 
     async fn approve(&self, tool: &PreparedTool, args: &Map<String, Value>) -> Result<(), String> {
-        let subject = Subject::tool(&tool.spec, args);
+        let subject = Subject::tool(&tool.spec, args, tool.tool.caution(args));
         if self.config.approval.passes_unasked(&subject) {
             return Ok(());
         }

@@ -130,6 +130,18 @@ impl From<anyhow::Error> for ToolError {
     }
 }
 
+/// What a tool says of one call before it is approved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Caution {
+    /// A call like any other.
+    #[default]
+    None,
+    /// It does this, and is asked about even where the tool's calls are allowed.
+    Ask(&'static str),
+    /// The tool will refuse it whatever is decided, so nobody is asked.
+    Refused,
+}
+
 /// A function of the host that scripts may call.
 ///
 /// The dispatcher has checked the arguments against the schema before `call`. The future is dropped when the run ends or its time is over, and
@@ -138,6 +150,12 @@ impl From<anyhow::Error> for ToolError {
 pub trait Tool: Send + Sync {
     /// Name, text and schema; read once when the sandbox is built.
     fn spec(&self) -> ToolSpec;
+
+    /// What has to be known of a call before it is approved. Cheap, and without effects.
+    fn caution(&self, args: &Map<String, Value>) -> Caution {
+        let _ = args;
+        Caution::None
+    }
 
     /// Does the work. An `Err` reaches the script as `{"error": text}`.
     async fn call(&self, args: Map<String, Value>, cx: &ToolContext) -> Result<Value, ToolError>;

@@ -5,6 +5,8 @@
 //! It is the only place where a C toolchain, the CPython sources or a package index are needed. Every source is pinned by its
 //! SHA-256 (`sources.rs`), and the same sources give the same output in any work folder.
 
+#![expect(clippy::disallowed_methods, reason = "a build starts compilers and lays out folders of its own")]
+
 mod interpreter;
 mod libraries;
 mod link;
@@ -86,8 +88,7 @@ impl Layout {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let python = resolve_python(&args.python)?;
     let layout = Layout::create(&args.work)?;
-    let tarballs =
-        sources::Tarballs { cpython: args.tarball.as_deref(), wasi_libc: args.wasi_libc.as_deref() };
+    let tarballs = sources::Tarballs { cpython: args.tarball.as_deref(), wasi_libc: args.wasi_libc.as_deref() };
     let sources = step("fetch sources", || sources::fetch(&layout, &python, &tarballs))?;
     let toolchain = toolchain::Toolchain::new(&layout, &sources);
     step("build libraries", || libraries::build(&layout, &sources, &toolchain))?;

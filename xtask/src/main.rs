@@ -7,6 +7,8 @@ mod bench;
 mod command;
 mod cpython;
 mod cpython_tests;
+mod fuzz;
+mod redaction_report;
 mod test;
 mod tidy;
 
@@ -33,6 +35,14 @@ enum Task {
     Bench,
     /// Check what compilers and linters can't.
     Tidy,
+    /// Run every fuzz target for a while.
+    Fuzz(fuzz::Args),
+    /// Print the tables about redaction: `recall`, `clean DIR…`, `compare DIR=REPORT.json…`, `speed`.
+    Redaction {
+        /// What to print, and its folders.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -42,6 +52,8 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run_all(&args),
         Task::Bench => bench::run_bench(),
         Task::Tidy => tidy::run_tidy(),
+        Task::Fuzz(args) => fuzz::run_fuzz(&args),
+        Task::Redaction { rest } => redaction_report::run(&rest),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -176,7 +176,7 @@ async fn explain(target: &Target, options: &SshOptions, said: &str) -> BackendEr
         return failed(
             target,
             &format!(
-                "its host key is not the one that is known. Either the host was set up anew, or somebody is in between. Its key now: {keys}. \
+                "its host key is not the one that is known. Either the host was set up anew, or somebody is in between. It now offers {keys}. \
                  If that is right, forget the old one: ssh-keygen -R '{}'",
                 known_name(target)
             ),
@@ -189,7 +189,7 @@ async fn explain(target: &Target, options: &SshOptions, said: &str) -> BackendEr
         return failed(
             target,
             &format!(
-                "its host key is not known. Its key: {keys}. If that is right, accept it: ssh-keyscan {port}{} >> {file}",
+                "its host key is not known. It offers {keys}. If that is right, accept it: ssh-keyscan {port}{} >> {file}",
                 target.host()
             ),
         );

@@ -98,6 +98,7 @@ time.sleep(0.3)
 print('done')
 "
         );
+        expect_output(&bench.run("print(1)").await, "1\n")?;
         let started = Instant::now();
         expect_output(&bench.run(&code).await, "done\n")?;
         ensure!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());

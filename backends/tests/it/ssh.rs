@@ -100,7 +100,7 @@ struct Account(String);
 impl Account {
     fn new(name: &str, shell: &str, rc: &str) -> Self {
         let name = format!("gp{name}");
-        engines::sh(&format!("userdel -rf {name} 2>/dev/null; useradd -m -s {shell} {name}"));
+        engines::sh(&format!("userdel -rf {name} 2>/dev/null; useradd -m -p '*' -s {shell} {name}"));
         std::fs::write(format!("/home/{name}/.bashrc"), rc).unwrap();
         std::fs::write(format!("/home/{name}/.cshrc"), "echo csh noise\n").unwrap();
         Self(name)

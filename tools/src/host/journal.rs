@@ -122,12 +122,17 @@ fn journal_name(id: &str) -> String {
 
 /// Unique in this process; between processes the file's exclusive creation decides.
 fn fresh_id() -> String {
+    format!("{:016x}", fresh_number())
+}
+
+/// A number that no other call gives, and that is not the same after a restart.
+pub(crate) fn fresh_number() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
     hasher.write_u64(COUNT.fetch_add(1, Ordering::Relaxed));
     hasher.write_u32(std::process::id());
-    format!("{:016x}", hasher.finish())
+    hasher.finish()
 }
 
 /// Whether a name is one that transactions make, so that searches leave it out.

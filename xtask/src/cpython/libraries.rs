@@ -20,8 +20,15 @@ const LZMA_EXCLUDED: [&str; 5] = ["_mt", "outqueue", "hardware", "tablegen", "sm
 
 /// Folders of liblzma that its files include from, relative to `xz/src`.
 const LZMA_INCLUDES: [&str; 9] = [
-    "liblzma/api", "liblzma/lzma", "liblzma/lz", "liblzma/check", "liblzma/simple", "liblzma/delta", "liblzma/common",
-    "liblzma/rangecoder", "common",
+    "liblzma/api",
+    "liblzma/lzma",
+    "liblzma/lz",
+    "liblzma/check",
+    "liblzma/simple",
+    "liblzma/delta",
+    "liblzma/common",
+    "liblzma/rangecoder",
+    "common",
 ];
 
 /// WASI has no threads, shared memory or dynamic loading; the rest makes SQLite as capable as a usual one.

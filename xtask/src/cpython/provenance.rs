@@ -117,7 +117,8 @@ fn write_licenses(folder: &Path, sources: &Sources) -> Result<()> {
     }
     // SQLite has no license file; its authors dedicate it with this text at the top of the source.
     let sqlite = std::fs::read_to_string(sources.sqlite.join("sqlite3.h"))?;
-    let dedication: String = sqlite.lines().take_while(|line| !line.starts_with("*****")).map(|l| format!("{l}\n")).collect();
+    let dedication: String =
+        sqlite.lines().take_while(|line| !line.starts_with("*****")).map(|l| format!("{l}\n")).collect();
     std::fs::write(folder.join("sqlite.txt"), dedication)?;
     Ok(())
 }

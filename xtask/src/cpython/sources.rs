@@ -283,7 +283,15 @@ fn fetch_wheel(root: &Path, python: &Path, pin: &Pin) -> Result<PathBuf> {
     let wheels = root.join("wheels");
     let requirement = format!("{}=={}", pin.name, pin.version);
     let mut command = Command::new(python);
-    command.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]);
+    command.args([
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--only-binary=:all:",
+    ]);
     execute(command.arg("--dest").arg(&wheels).arg(requirement))?;
     let file = pin.origin.rsplit(' ').next().unwrap_or(pin.origin);
     let wheel = wheels.join(file);
