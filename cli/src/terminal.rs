@@ -27,6 +27,13 @@ pub(crate) fn note(label: &str, text: &Clean) {
     let _ = writeln!(io::stderr(), "{label}: {}", text.as_str().trim_end());
 }
 
+/// Begins a new line on stderr where the screen stands in the middle of one.
+pub(crate) fn end_line(mid_line: bool) {
+    if mid_line {
+        let _ = writeln!(io::stderr());
+    }
+}
+
 /// Prints data on stdout. A closed pipe ends the command quietly.
 pub(crate) fn print(text: &str) -> Exit {
     let mut stdout = io::stdout().lock();

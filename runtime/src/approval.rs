@@ -258,6 +258,23 @@ mod tests {
         Subject::tool(&spec, &args, Caution::None)
     }
 
+    fn cautioned(caution: Caution) -> Subject {
+        Subject { caution, ..terminal("rm -rf build") }
+    }
+
+    #[tokio::test]
+    async fn a_dangerous_call_of_an_allowed_tool_is_asked_about_and_a_hopeless_one_is_not() {
+        let redactor = Redactor::new().unwrap();
+        let rules = |rule| BTreeMap::from([("terminal".to_owned(), rule)]);
+        let allowed = Approval::new(ApprovalMode::Ask, rules(ToolApproval::Allow));
+        assert!(allowed.passes_unasked(&cautioned(Caution::None)));
+        assert!(!allowed.passes_unasked(&cautioned(Caution::Ask("removes directories"))));
+        assert!(ask_mode().passes_unasked(&cautioned(Caution::Refused)));
+        let refused = Approval::new(ApprovalMode::Ask, rules(ToolApproval::Deny));
+        assert!(refused.check(&cautioned(Caution::Refused), &redactor).await.is_err());
+        assert!(Approval::new(ApprovalMode::Off, BTreeMap::new()).passes_unasked(&cautioned(Caution::Ask("x"))));
+    }
+
     fn ask_mode() -> Approval {
         Approval::new(ApprovalMode::Ask, BTreeMap::new())
     }

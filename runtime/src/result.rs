@@ -90,6 +90,8 @@ pub struct RunResult {
     pub isolation: Isolation,
     /// One line that helps a model not to repeat a common mistake, if it was asked for and there is one.
     pub hint: Option<Clean>,
+    /// File with the whole output, cleaned, of at most 5 MB, if that is configured and `output` was cut.
+    pub spill_path: Option<Clean>,
     /// What was ignored or replaced in the request.
     pub warnings: Vec<Clean>,
     /// Nothing but the error is in the JSON: there was no code at all.
@@ -119,6 +121,7 @@ pub(crate) struct Remains {
     pub(crate) duration: Duration,
     pub(crate) approval_wait: Duration,
     pub(crate) hint: Option<Clean>,
+    pub(crate) spill_path: Option<Clean>,
     pub(crate) warnings: Vec<Clean>,
 }
 
@@ -141,6 +144,7 @@ impl RunResult {
             backend,
             isolation,
             hint: None,
+            spill_path: None,
             warnings: Vec::new(),
             bare: false,
         }
@@ -154,7 +158,7 @@ impl RunResult {
 
     /// A run that started, put into the contract's words.
     pub(crate) fn assemble(backend: &'static str, isolation: Isolation, remains: Remains) -> Self {
-        let Remains { ending, stdout, stderr, tally, list_calls, duration, approval_wait, hint, warnings } = remains;
+        let Remains { ending, stdout, stderr, tally, list_calls, duration, approval_wait, hint, spill_path, warnings } = remains;
         let Worded { status, kind, exit_code, output, error } = word(&ending, &stdout.text, &stderr.text);
         Self {
             status,
@@ -172,6 +176,7 @@ impl RunResult {
             backend,
             isolation,
             hint,
+            spill_path,
             warnings,
             bare: false,
         }

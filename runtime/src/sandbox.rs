@@ -3,6 +3,7 @@
 mod build;
 mod capture;
 mod control;
+mod spill;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -217,6 +218,7 @@ impl Run {
             Ended::Started(ending) => ending,
             Ended::NotStarted(kind, error) => return RunResult::not_started(backend.name(), isolation, kind, error),
         };
+        let spill_path = self.spill(stdout.truncated).await;
         let hint = request.hints.then(|| crate::hint::of(&ending, &stderr.text, &self.inner.config.module)).flatten();
         RunResult::assemble(
             backend.name(),
@@ -230,9 +232,26 @@ impl Run {
                 duration: self.clock.elapsed(),
                 approval_wait: self.clock.paused(),
                 hint,
+                spill_path,
                 warnings: self.warnings,
             },
         )
+    }
+
+    /// Writes the whole output to a file where that is configured and the result does not show it all.
+    async fn spill(&self, is_cut: bool) -> Option<Clean> {
+        let redactor = self.inner.redactor.clone();
+        let text = self.capture.spilled(&redactor).filter(|_| is_cut)?;
+        let dir = self.inner.config.output.spill.clone()?;
+        let run_id = Arc::clone(&self.job.run_id);
+        match tokio::task::spawn_blocking(move || spill::write(&dir, &run_id, &text)).await {
+            Ok(Ok(path)) => Some(redactor.clean(&path.to_string_lossy())),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the whole output could not be written to a file");
+                None
+            }
+            Err(_) => None,
+        }
     }
 
     /// Runs the job in a task of its own, so that a tool handler that blocks its thread can't hold up the result.

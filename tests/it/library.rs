@@ -14,6 +14,8 @@ trials![
     asyncio_works,
     c7_a_tool_may_run_another_script,
     hints_name_the_remedy,
+    the_whole_output_goes_to_a_file_where_that_is_configured,
+    s10_a_planted_secret_shows_in_no_sink,
 ];
 
 async fn bad_input_is_an_error_result() {
@@ -159,4 +161,57 @@ async fn hints_name_the_remedy() {
     assert!(hint("from hermes_tools import nope").await.expect("a hint").starts_with("Import only the tools"));
     assert!(hint("import json\nfrom hermes_tools import echo\njson.loads(echo({}))").await.expect("a hint").contains("json_parse"));
     assert_eq!(run("import pandas").await.hint, None, "only when asked for");
+}
+
+async fn the_whole_output_goes_to_a_file_where_that_is_configured() {
+    let dir = tempfile::tempdir_in(crate::harness::scratch()).expect("a temporary directory");
+    let spilling = configured(|config| config.output.spill = Some(dir.path().join("new")));
+    let short = spilling.execute(Request::new("print('x' * 1000)")).await;
+    assert_eq!(short.spill_path, None, "what the result shows whole needs no file");
+    let key = ["ghp_", &"aB3dE5fG7h".repeat(4)[..36]].concat();
+    let long = spilling.execute(Request::new(format!("print('x' * 30000)\nprint('{key}')\nprint('y' * 30000)"))).await;
+    let path = long.spill_path.expect("a file").into_string();
+    let text = std::fs::read_to_string(&path).expect("the file");
+    assert_eq!(text, format!("{}\n[REDACTED:github_token]\n{}\n", "x".repeat(30_000), "y".repeat(30_000)));
+    use std::os::unix::fs::MetadataExt as _;
+    assert_eq!(std::fs::metadata(&path).expect("the file").mode() & 0o777, 0o600);
+}
+
+/// A canary that the host knows, planted wherever a script can put text; no string that leaves may hold a piece of it.
+async fn s10_a_planted_secret_shows_in_no_sink() {
+    let canary = "Zq7-canary-Xw4-value";
+    let mut config = gloveport::Config::default();
+    config.env.pass = vec!["PLANTED_TOKEN".into()];
+    let sandbox = crate::harness::builder()
+        .config(config)
+        .environment([("PLANTED_TOKEN".into(), canary.into())])
+        .build()
+        .expect("a sandbox");
+    let scripts = [
+        format!("print('{canary}')"),
+        format!("import sys; sys.exit('{canary}')"),
+        format!("raise RuntimeError('{canary}')"),
+        format!("x = '{canary}'\nx.nothing"),
+        format!("if True print('{canary}')"),
+        format!("import {}", canary.replace('-', "_")),
+        format!("from hermes_tools import fail, echo\nprint(fail('{canary}'), echo('{canary}'))"),
+        format!("import _gloveport\n_gloveport.call(b'\\x01{{\"tool\": \"{canary}\", \"args\": {{}}}}')"),
+        format!("print('{canary}', end='')\nwhile True: pass"),
+        format!("print('\\x1b[1m'.join('{canary}'))"),
+    ];
+    for script in scripts {
+        let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+        let sink = seen.clone();
+        let controls = gloveport::Controls {
+            live: Some(std::sync::Arc::new(move |_, text| sink.lock().expect("a lock").push_str(text.as_str()))),
+            ..gloveport::Controls::default()
+        };
+        let request = Request::new(&script).list_tool_calls(true).hints(true).timeout_secs(5.0).filename(format!("{canary}.py"));
+        let json = sandbox.execute_with(request, controls).await.to_json();
+        let live = seen.lock().expect("a lock").clone();
+        for i in 0..=canary.len() - 8 {
+            let piece = &canary[i..i + 8];
+            assert!(!json.contains(piece) && !live.contains(piece), "{piece} of {script}: {json} {live}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ pub mod host;
 mod patch;
 mod read_file;
 mod search_files;
+mod terminal;
 mod text;
 mod write_file;
 
@@ -29,4 +30,10 @@ pub fn reading_tools(guard: &Guard) -> Vec<Arc<dyn Tool>> {
 pub fn writing_tools(guard: &Guard) -> Vec<Arc<dyn Tool>> {
     let turn = Arc::new(tokio::sync::Mutex::new(()));
     vec![write_file::tool(guard.clone(), Arc::clone(&turn)), patch::tool(guard.clone(), turn)]
+}
+
+/// `terminal`. `mode` says what happens to commands that would run on this machine; a remote workspace runs them where it is. `env` is their whole
+/// environment: the scrubbed one of scripts, with names that mean something to programs of the machine (`PATH`, `HOME`, `LANG`).
+pub fn terminal_tool(mode: gloveport::config::Terminal, env: Vec<(String, String)>) -> Arc<dyn Tool> {
+    terminal::Terminal::tool(mode, env)
 }

@@ -48,7 +48,7 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// `mode` says what happens to commands that would run on this machine; `env` is their whole environment, already scrubbed.
-    pub(crate) fn new(mode: TerminalMode, env: Vec<(String, String)>) -> Arc<dyn Tool> {
+    pub(crate) fn tool(mode: TerminalMode, env: Vec<(String, String)>) -> Arc<dyn Tool> {
         Arc::new(Self { mode, env })
     }
 }

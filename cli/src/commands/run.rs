@@ -5,10 +5,10 @@ mod signals;
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use gloveport::config::BackendKind;
+use gloveport::output::Clean;
 use gloveport::result::{Kind, RunResult, Status};
 use gloveport::{Cancel, Controls, Request, Sandbox};
 
@@ -25,6 +25,8 @@ use live::Live;
 
 /// How long a prompt that is still open may take to give the terminal back.
 const WIND_UP: Duration = Duration::from_millis(300);
+/// How long a stopped run waits for a reader of its output that takes nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs one script and shows what comes of it: to a person as it is printed, to a program as one JSON object.
 pub(crate) fn run(args: &RunArgs, global: &Global, host: &Host) -> Result<Exit, Complaint> {
@@ -96,7 +98,7 @@ fn execute(
         .enable_all()
         .build()
         .map_err(|error| Complaint::setup(format!("can't start threads: {error}")))?;
-    let live = (!args.json).then(|| Arc::new(Live::new(cancel.clone())));
+    let live = (!args.json).then(|| Live::start(cancel.clone()));
     let signal = signals::watch(&runtime, &cancel);
     let controls = Controls { cancel: Some(cancel), live: live.as_ref().map(Live::callback) };
     let result = runtime.block_on(sandbox.execute_with(request, controls));
@@ -120,10 +122,20 @@ fn show_json(result: &RunResult) -> Exit {
 
 /// What was printed is on the screen already; here comes what a person can't know from it.
 fn show(result: &RunResult, live: &Live, args: &RunArgs, host: &Host) -> Exit {
-    if live.is_broken() {
+    // After a time limit or Ctrl-C nobody wants to wait for a reader that is stuck.
+    let stopped = matches!(result.status, Status::Timeout | Status::Interrupted);
+    let shown = live.finish(stopped.then_some(PATIENCE));
+    if shown.broken {
         return Exit::BrokenPipe;
     }
-    live.end_line();
+    terminal::end_line(shown.mid_line);
+    if shown.missed > 0 {
+        let missed = Clean::number(shown.missed as u64);
+        terminal::note(
+            "warning",
+            &Clean::format("{} bytes of output were not shown: their reader did not take them", &[&missed]),
+        );
+    }
     for warning in &result.warnings {
         terminal::note("warning", warning);
     }

@@ -47,6 +47,7 @@ impl Serialize for RunResult {
         if !self.approval_wait.is_zero() {
             map.serialize_entry("approval_wait_seconds", &two_decimals(self.approval_wait))?;
         }
+        optional(&mut map, "spill_path", self.spill_path.as_ref())?;
         optional(&mut map, "hint", self.hint.as_ref())?;
         if !self.warnings.is_empty() {
             map.serialize_entry("warnings", &self.warnings)?;

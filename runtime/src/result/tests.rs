@@ -24,6 +24,7 @@ fn assemble(ending: Ending, stdout: &str, stderr: &str) -> RunResult {
             duration: Duration::from_millis(1_234),
             approval_wait: Duration::ZERO,
             hint: None,
+            spill_path: None,
             warnings: Vec::new(),
         },
     )

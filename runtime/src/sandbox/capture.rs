@@ -7,6 +7,9 @@ use crate::backend::{ByteSink, Stream};
 use crate::config::OutputConfig;
 use crate::output::{Captured, Clean, Collector, Limits, Redactor, Streamer};
 
+/// Bytes of output that a file holds at most.
+const SPILL_BYTES: usize = 5_000_000;
+
 /// The sink of one run.
 pub(super) struct Capture {
     state: Mutex<State>,
@@ -16,6 +19,8 @@ pub(super) struct Capture {
 struct State {
     stdout: Lane,
     stderr: Lane,
+    /// More of standard output, for a file; only where that is configured.
+    spill: Option<Collector>,
     /// What a run that was left behind still writes is nobody's output.
     closed: bool,
 }
@@ -33,7 +38,8 @@ impl Capture {
         };
         let stdout = lane(Limits::with_ratio(config.max_stdout, config.head_ratio));
         let stderr = lane(Limits::head_only(config.max_stderr));
-        Arc::new(Self { state: Mutex::new(State { stdout, stderr, closed: false }), live })
+        let spill = config.spill.as_ref().map(|_| Collector::new(Limits::head_only(SPILL_BYTES).with_margin_for(redactor)));
+        Arc::new(Self { state: Mutex::new(State { stdout, stderr, spill, closed: false }), live })
     }
 
     /// Shows live output that waits for the end of its line.
@@ -45,6 +51,11 @@ impl Capture {
                 self.show(stream, &text);
             }
         }
+    }
+
+    /// What a file of the whole output holds, cleaned like everything else; `None` where no file is wanted.
+    pub(super) fn spilled(&self, redactor: &Redactor) -> Option<Clean> {
+        self.lock().spill.take().map(|collector| collector.finish(redactor).text)
     }
 
     /// Ends the capture; both streams as the result shows them.
@@ -87,6 +98,9 @@ impl ByteSink for Capture {
         let mut state = self.lock();
         if state.closed {
             return;
+        }
+        if let (Stream::Stdout, Some(spill)) = (stream, &mut state.spill) {
+            spill.push(bytes);
         }
         let lane = state.lane(stream);
         lane.collector.push(bytes);

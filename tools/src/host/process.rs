@@ -35,7 +35,8 @@ pub(crate) async fn run(host: &Arc<Inner>, command: Command) -> Result<CommandOu
     let host = Arc::clone(host);
     let (send, result) = tokio::sync::oneshot::channel();
     // The other end of this pipe closes when the future is dropped, which wakes the thread.
-    let (dropped, _alive) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|e| refusal(&e.into()))?;
+    let (dropped, _alive) = std::io::pipe().map_err(|e| refusal(&e))?;
+    let dropped = OwnedFd::from(dropped);
     let supervise = move || _ = send.send(supervise(&host, &command, &dropped));
     let thread = std::thread::Builder::new().name("gloveport-command".into()).spawn(supervise);
     thread.map_err(|e| refusal(&e))?;
@@ -189,7 +190,8 @@ fn start(host: &Inner, command: &Command) -> Result<Running, WorkspaceError> {
     Ok(Running { child, mark, output: output.into(), ring: Ring::new(command.keep), _scratch: scratch })
 }
 
-/// The one place that starts processes for a script, with an environment that holds what the caller gave and nothing else.
+/// The one place that starts commands for a script, with an environment that holds what the caller gave and nothing else.
+#[expect(clippy::disallowed_methods, reason = "this file owns the processes of commands")]
 fn shell(command: &Command, mark: &str) -> std::process::Command {
     let mut shell = std::process::Command::new("/bin/sh");
     shell.arg("-c").arg(&command.command).env_clear();

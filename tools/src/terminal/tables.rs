@@ -97,7 +97,7 @@ const DANGEROUS: &[(&str, &str)] = &[
     (r"{BEGIN}(?:sudo|doas|su|pkexec|runuser)\b", "acts as another user"),
     (r"{BEGIN}(?:mkfs(?:\.\w+)?|mke2fs|mkswap|wipefs|fdisk|parted|dd|cryptsetup)\b", "writes to disks or raw files"),
     (r"{BEGIN}(?:mount|umount|losetup|insmod|rmmod|modprobe|sysctl|swapoff|chroot|nsenter|unshare)\b", "changes the running system"),
-    (r"(?:>|\btee\b(?:\s+-\S+)*)\s*(?:/etc/|/usr/|/boot/|/lib|/bin/|/sbin/|/dev/(?!null|zero|stdout|stderr|tty|fd/))", "writes to the system"),
+    (r"(?:>|\btee\b(?:\s+-\S+)*)\s*(?:/etc/|/usr/|/boot/|/lib|/bin/|/sbin/|/dev/(?:[^nzstf]|s[^t]|shm/))", "writes to the system"),
     (r"(?:>|\btee\b(?:\s+-\S+)*)\s*\S*(?:\.ssh/|\.bashrc|\.zshrc|\.profile|\.bash_profile|\.git/hooks/|\.git/config|crontab)", "writes to what is executed later"),
     (r"{BEGIN}(?:sed|perl|ed)\s+(?:-\S+\s+)*-\S*i\S*\s.*\s(?:/etc/|/usr/|~/\.)", "edits the system's files"),
     (r"{BEGIN}(?:cp|mv|install|ln)\s.*\s(?:/etc/|/usr/|/bin/|/sbin/|/lib|/boot/)", "writes to the system"),

@@ -1,63 +1,209 @@
 //! Shows a script's output while it is printed.
+//!
+//! A thread of its own writes, so that a reader which is slow holds up the script and nothing else: not the time limit, not Ctrl-C.
 
-use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::VecDeque;
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use gloveport::backend::Stream;
 use gloveport::output::Clean;
 use gloveport::{Cancel, LiveOutput};
 
+/// Bytes that may wait for the reader before the script does.
+const HIGH_WATER: usize = 4 << 20;
+/// Bytes that may wait at all. Reached only when a reader takes nothing for minutes while the script prints on.
+const MOST_WAITING: usize = 64 << 20;
+/// How long one piece of output waits for the reader, and with it the script.
+const HOLD: Duration = Duration::from_millis(250);
+
 /// Writes each piece to the stream it belongs to. When nobody reads stdout any more, the run is stopped.
 pub(super) struct Live {
+    queue: Mutex<Queue>,
+    changed: Condvar,
     cancel: Cancel,
-    broken: AtomicBool,
-    mid_line: AtomicBool,
+}
+
+#[derive(Default)]
+struct Queue {
+    pieces: VecDeque<(Stream, Clean)>,
+    /// Bytes of the pieces, and of the one that is being written.
+    waiting: usize,
+    /// Bytes that were not shown.
+    dropped: usize,
+    broken: bool,
+    mid_line: bool,
+    closed: bool,
 }
 
 impl Live {
-    pub(super) fn new(cancel: Cancel) -> Self {
-        Self { cancel, broken: AtomicBool::new(false), mid_line: AtomicBool::new(false) }
+    /// Starts the thread that writes.
+    pub(super) fn start(cancel: Cancel) -> Arc<Self> {
+        let live = Arc::new(Self { queue: Mutex::default(), changed: Condvar::new(), cancel });
+        let writer = Arc::clone(&live);
+        std::thread::spawn(move || writer.write_all(&mut io::stdout(), &mut io::stderr()));
+        live
     }
 
     pub(super) fn callback(self: &Arc<Self>) -> LiveOutput {
         let live = Arc::clone(self);
-        Arc::new(move |stream, text: &Clean| live.write(stream, text))
+        Arc::new(move |stream, text: &Clean| live.push(stream, text))
     }
 
-    /// Whether stdout was closed.
-    pub(super) fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::Relaxed)
-    }
-
-    /// What comes next on a terminal begins on a line of its own.
-    pub(super) fn end_line(&self) {
-        if self.mid_line.load(Ordering::Relaxed) && io::stderr().is_terminal() {
-            let _ = writeln!(io::stderr());
+    /// Waits until all is shown. With `patience`, no longer than that for a reader that takes nothing. Says how much was not shown.
+    pub(super) fn finish(&self, patience: Option<Duration>) -> Shown {
+        let mut queue = self.lock();
+        queue.closed = true;
+        self.changed.notify_all();
+        while queue.waiting > 0 && !queue.broken {
+            let before = queue.waiting;
+            let stuck = |queue: &mut Queue| queue.waiting == before && !queue.broken;
+            let waited = self.changed.wait_timeout_while(queue, patience.unwrap_or(HOLD), stuck);
+            let timed_out;
+            (queue, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
+            if patience.is_some() && timed_out.timed_out() {
+                break;
+            }
         }
+        let mid_line = queue.mid_line && io::stderr().is_terminal();
+        Shown { broken: queue.broken, missed: queue.dropped + queue.waiting, mid_line }
     }
 
-    fn write(&self, stream: Stream, text: &Clean) {
-        if self.is_broken() {
+    fn push(&self, stream: Stream, text: &Clean) {
+        let queue = self.lock();
+        let full = |queue: &mut Queue| queue.waiting > HIGH_WATER && !queue.broken;
+        let held = self.changed.wait_timeout_while(queue, HOLD, full);
+        let mut queue = held.unwrap_or_else(PoisonError::into_inner).0;
+        if queue.broken || queue.closed {
             return;
         }
-        let bytes = text.as_str().as_bytes();
-        let written = match stream {
-            Stream::Stdout => write_all(&mut io::stdout().lock(), bytes),
-            // What a script says on stderr is not worth stopping it for.
-            Stream::Stderr => write_all(&mut io::stderr().lock(), bytes).or(Ok(())),
-        };
-        if let Some(last) = bytes.last() {
-            self.mid_line.store(*last != b'\n', Ordering::Relaxed);
+        if queue.waiting + text.len() > MOST_WAITING {
+            queue.dropped += text.len();
+            return;
         }
-        if written.is_err() {
-            self.broken.store(true, Ordering::Relaxed);
-            self.cancel.cancel_with("nobody reads the output any more");
+        queue.waiting += text.len();
+        queue.pieces.push_back((stream, text.clone()));
+        self.changed.notify_all();
+    }
+
+    /// The writing thread. What a script says on stderr is not worth stopping it for; its stdout is.
+    fn write_all(&self, stdout: &mut impl Write, stderr: &mut impl Write) {
+        while let Some((stream, text)) = self.next() {
+            let bytes = text.as_str().as_bytes();
+            let written = match stream {
+                Stream::Stdout => stdout.write_all(bytes).and_then(|()| stdout.flush()),
+                Stream::Stderr => stderr.write_all(bytes).and_then(|()| stderr.flush()).or(Ok(())),
+            };
+            let mut queue = self.lock();
+            queue.waiting -= bytes.len();
+            queue.mid_line = bytes.last().is_some_and(|last| *last != b'\n');
+            queue.broken = written.is_err();
+            self.changed.notify_all();
+            if queue.broken {
+                self.cancel.cancel_with("nobody reads the output any more");
+                return;
+            }
         }
+    }
+
+    fn next(&self) -> Option<(Stream, Clean)> {
+        let idle = |queue: &mut Queue| queue.pieces.is_empty() && !queue.closed;
+        let waited = self.changed.wait_while(self.lock(), idle);
+        waited.unwrap_or_else(PoisonError::into_inner).pieces.pop_front()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Nothing that runs under this lock can fail half way.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn write_all(stream: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
-    stream.write_all(bytes)?;
-    stream.flush()
+/// How the showing ended.
+#[derive(Debug, PartialEq)]
+pub(super) struct Shown {
+    /// stdout was closed by its reader.
+    pub(super) broken: bool,
+    /// Bytes that no reader took.
+    pub(super) missed: usize,
+    /// What comes next on the terminal would stand behind an unfinished line.
+    pub(super) mid_line: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Takes nothing until it is told to.
+    struct SlowReader(mpsc::Receiver<()>);
+
+    impl Write for SlowReader {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.recv().map(|()| bytes.len()).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn live() -> Arc<Live> {
+        Arc::new(Live { queue: Mutex::default(), changed: Condvar::new(), cancel: Cancel::new() })
+    }
+
+    fn text(length: usize) -> Clean {
+        Clean::concat(std::iter::repeat_n(&Clean::from_static("x"), length))
+    }
+
+    #[test]
+    fn pieces_arrive_in_order_on_their_streams() {
+        let live = live();
+        for (stream, piece) in [(Stream::Stdout, "a"), (Stream::Stderr, "b"), (Stream::Stdout, "c\n")] {
+            live.push(stream, &Clean::from_static(piece));
+        }
+        live.lock().closed = true;
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        live.write_all(&mut stdout, &mut stderr);
+        assert_eq!((stdout, stderr), (b"ac\n".to_vec(), b"b".to_vec()));
+        assert_eq!(live.finish(None), Shown { broken: false, missed: 0, mid_line: false });
+    }
+
+    #[test]
+    fn a_reader_that_takes_nothing_holds_a_piece_up_for_a_moment_only() {
+        let (live, started) = (live(), Instant::now());
+        live.push(Stream::Stdout, &text(HIGH_WATER + 1));
+        live.push(Stream::Stdout, &text(1));
+        assert!(started.elapsed() >= HOLD && started.elapsed() < HOLD * 20);
+        live.lock().waiting = MOST_WAITING;
+        live.push(Stream::Stdout, &text(7));
+        assert_eq!(live.lock().dropped, 7);
+    }
+
+    #[test]
+    fn the_end_waits_for_a_slow_reader_but_not_for_one_that_is_stuck() {
+        let live = live();
+        let (go, told) = mpsc::channel();
+        let writer = Arc::clone(&live);
+        let thread = std::thread::spawn(move || writer.write_all(&mut SlowReader(told), &mut io::sink()));
+        live.push(Stream::Stdout, &text(3));
+        assert_eq!(live.finish(Some(Duration::from_millis(50))), Shown { broken: false, missed: 3, mid_line: false });
+        go.send(()).unwrap();
+        assert_eq!(live.finish(None).missed, 0);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_closed_stdout_stops_the_run() {
+        let live = live();
+        let (go, told) = mpsc::channel();
+        drop(go);
+        live.push(Stream::Stdout, &text(3));
+        live.write_all(&mut SlowReader(told), &mut io::sink());
+        assert!(live.cancel.is_cancelled() && live.finish(None).broken);
+        live.push(Stream::Stdout, &text(3));
+        assert!(live.lock().pieces.is_empty());
+    }
 }
