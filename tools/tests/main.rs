@@ -1,5 +1,9 @@
 //! The tools over a real directory, as the dispatcher calls them.
+#![expect(clippy::disallowed_methods, reason = "tests make and look at files and processes themselves")]
 
 mod files;
+mod hostile;
+mod kill;
 mod patch;
 mod support;
+mod terminal;

@@ -75,7 +75,7 @@ fn body(options: &DockerOptions, task_id: &str) -> ContainerCreateBody {
         entrypoint: strings(&[&options.python, "-I", "-S", "-c", KEEPER]),
         cmd: Some(Vec::new()),
         user: Some(options.run_as().to_owned()),
-        working_dir: Some(WORKDIR.to_owned()),
+        // No working directory here: the engine would make it in the image, and the runtime would give the mount its mode.
         env: strings(&["HOME=/workspace", "LANG=C.UTF-8"]),
         open_stdin: Some(true),
         stdin_once: Some(true),
@@ -189,6 +189,7 @@ impl Remote for Container {
             attach_stderr: Some(true),
             tty: Some(false),
             cmd: Some(argv.to_vec()),
+            working_dir: Some(WORKDIR.to_owned()),
             ..ExecConfig::default()
         };
         let exec = self.docker.create_exec(&self.name, config).await.map_err(fail)?;

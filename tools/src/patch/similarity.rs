@@ -74,21 +74,28 @@ pub(crate) fn context_aware(file: &[&str], wanted: &[&str]) -> Option<Vec<usize>
     Some(places)
 }
 
-/// The places most like the caller's text, best first, for telling where it might have been meant.
+/// The places most like the caller's text, best first, for telling where it might have been meant. The first filled line decides which are looked at.
 pub(crate) fn closest(file: &[&str], wanted: &[&str], max: usize) -> Vec<usize> {
-    const MIN: f64 = 0.4;
-    let count = wanted.len().min(file.len());
-    if count == 0 {
-        return Vec::new();
-    }
-    let likeness = Likeness::new(&wanted[..count]);
+    const LOOKED_AT: usize = 200;
+    const FIRST_LINE: f64 = 0.5;
+    let Some(lead) = wanted.iter().position(|line| !line.trim().is_empty()) else { return Vec::new() };
+    let likeness = Likeness::new(wanted);
     let mut memo = Memo::default();
-    let mut scored: Vec<(f64, usize)> =
-        (0..=file.len() - count).map(|at| (likeness.mean(&file[at..at + count], &mut memo), at)).filter(|s| s.0 >= MIN).collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let alike = |(at, line): (usize, &&str)| {
+        let ratio = likeness.ratio_once(lead, line.trim(), FIRST_LINE);
+        (ratio >= FIRST_LINE).then_some((ratio, at.saturating_sub(lead)))
+    };
+    let mut scored: Vec<(f64, usize)> = file.iter().enumerate().filter_map(alike).collect();
+    let order = |a: &(f64, usize), b: &(f64, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+    scored.sort_by(order);
+    scored.truncate(LOOKED_AT);
+    for (score, at) in &mut scored {
+        *score += likeness.mean(&file[*at..file.len().min(*at + wanted.len())], &mut memo);
+    }
+    scored.sort_by(order);
     let mut places: Vec<usize> = Vec::new();
     for (_, at) in scored {
-        if places.iter().all(|&other| other.abs_diff(at) >= count.max(3)) {
+        if places.iter().all(|&other| other.abs_diff(at) >= wanted.len().max(3)) {
             places.push(at);
         }
         if places.len() == max {
@@ -166,12 +173,26 @@ impl Likeness {
         if line.text == have {
             return 1.0;
         }
-        let Some(compare) = &line.compare else { return 0.0 };
         if have.is_empty() || have.len() > MAX_LINE || line.histogram.bound(have) < cutoff {
             return 0.0;
         }
+        *memo.known.entry((at, have)).or_insert_with(|| self.compare(at, have, cutoff))
+    }
+
+    /// The same for a pair that will not come again.
+    fn ratio_once(&self, at: usize, have: &str, cutoff: f64) -> f64 {
+        let line = &self.lines[at];
+        match () {
+            () if line.text == have => 1.0,
+            () if have.is_empty() || have.len() > MAX_LINE || line.histogram.bound(have) < cutoff => 0.0,
+            () => self.compare(at, have, cutoff),
+        }
+    }
+
+    fn compare(&self, at: usize, have: &str, cutoff: f64) -> f64 {
         let args = Args::default().score_cutoff(cutoff);
-        *memo.known.entry((at, have)).or_insert_with(|| compare.similarity_with_args(have.bytes(), &args).unwrap_or(0.0))
+        let compare = self.lines[at].compare.as_ref();
+        compare.and_then(|compare| compare.similarity_with_args(have.bytes(), &args)).unwrap_or(0.0)
     }
 }
 
