@@ -131,7 +131,7 @@ async def _work_one(pool, future, function, args, kwargs):
         try:
             result = await twin.run(function, args, kwargs)
         except BaseException as error:
-            future.set_exception(error)
+            future.set_exception(error.error if type(error) is twin.Stopped else error)
             # Break a reference cycle with the exception's traceback.
             future = None
         else:

@@ -107,6 +107,8 @@ async def _run_in_strand(self):
     try:
         if self._target is not None:
             await twin.run(self._target, self._args, self._kwargs)
+    except twin.Stopped as stopped:
+        raise stopped.error
     finally:
         del self._target, self._args, self._kwargs
 

@@ -99,6 +99,13 @@ async def _run_in_context(context, function, /, *args, **kwargs):
         await sched.step_aside()
 
 
+class Stopped(BaseException):
+    """Carries a StopIteration, which no coroutine can raise itself."""
+
+    def __init__(self, error):
+        self.error = error
+
+
 async def run(function, args, kwargs):
     """Runs the function that a thread or a pool was given. One without a twin runs in place, but not before its starter
     waits for something: it may itself wait for what the starter does next."""
@@ -107,7 +114,10 @@ async def run(function, args, kwargs):
         return await twin(*args, **kwargs)
     if type(function) is not _BuiltinType:
         await sched.step_aside()
-    return function(*args, **kwargs)
+    try:
+        return function(*args, **kwargs)
+    except StopIteration as error:
+        raise Stopped(error) from None
 
 
 class _Invoke:

@@ -63,6 +63,8 @@ class Relay:
 
     def serve(self):
         """Runs until the host is gone or says so."""
+        # From here on the lease ends a relay without a host, and not the alarm of the command line.
+        signal.alarm(0)
         os.set_blocking(0, False)
         os.set_blocking(1, False)
         self._selector.register(0, selectors.EVENT_READ, ("host", None))
