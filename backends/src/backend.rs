@@ -30,7 +30,12 @@ pub struct RemoteBackend {
 }
 
 impl RemoteBackend {
-    pub(crate) fn new(name: &'static str, capabilities: Capabilities, pool: Arc<EnvironmentPool>, workdir: Workdir) -> Self {
+    pub(crate) fn new(
+        name: &'static str,
+        capabilities: Capabilities,
+        pool: Arc<EnvironmentPool>,
+        workdir: Workdir,
+    ) -> Self {
         Self { name, capabilities, pool, workdir, guard: None }
     }
 
@@ -87,7 +92,8 @@ impl Backend for RemoteBackend {
             Workdir::OnRemote(fixed) => {
                 let confines = self.capabilities.isolation >= Isolation::Container && self.capabilities.network_denied;
                 let pool = Arc::clone(&self.pool);
-                let workspace = RemoteWorkspace::open(pool, task_id, fixed.clone(), self.guard.clone(), confines).await?;
+                let workspace =
+                    RemoteWorkspace::open(pool, task_id, fixed.clone(), self.guard.clone(), confines).await?;
                 Ok(Some(Arc::new(workspace)))
             }
         }
@@ -116,6 +122,9 @@ impl Backend for RemoteBackend {
 
 impl std::fmt::Debug for RemoteBackend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RemoteBackend").field("name", &self.name).field("workdir", &self.workdir).finish_non_exhaustive()
+        f.debug_struct("RemoteBackend")
+            .field("name", &self.name)
+            .field("workdir", &self.workdir)
+            .finish_non_exhaustive()
     }
 }

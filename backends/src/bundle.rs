@@ -31,8 +31,9 @@ const MODULES: [(&str, &str); 10] = [
 ];
 
 /// Modules that scripts share with the sealed guest, by the name they are imported under. The scheduler is the remote's own.
-const SHARED: [(&str, &str, &str); 5] = [
+const SHARED: [(&str, &str, &str); 6] = [
     ("_gp_sched", "_gp_remote", remote!("_gp_remote")),
+    ("_gp_native_loop", "_gp_native_loop", remote!("_gp_native_loop")),
     ("_gp_tools", "_gp_tools", shim!("_gp_tools")),
     ("_gp_await", "_gp_await", shim!("_gp_await")),
     ("_gp_rewrite", "_gp_rewrite", shim!("_gp_rewrite")),

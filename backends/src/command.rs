@@ -50,7 +50,9 @@ impl Default for CommandOptions {
 /// Makes the backend. `environment` is what the command itself is started with.
 pub fn backend(options: &CommandOptions, environment: Vec<(String, String)>) -> Result<RemoteBackend, BackendError> {
     if options.argv.first().is_none_or(String::is_empty) {
-        return Err(BackendError::setup("The command backend needs `argv`, for example [\"podman\", \"exec\", \"-i\", \"NAME\"]."));
+        return Err(BackendError::setup(
+            "The command backend needs `argv`, for example [\"podman\", \"exec\", \"-i\", \"NAME\"].",
+        ));
     }
     if options.isolation > Isolation::Container {
         return Err(BackendError::setup("A command reaches isolation `none`, `account` or `container` at most."));

@@ -31,6 +31,8 @@ pub use image::Progress;
 const LABEL: &str = "org.gloveport";
 /// The task that a container belongs to.
 const TASK_LABEL: &str = "org.gloveport.task";
+/// Who the keeper runs as: nobody that a script could be.
+const KEEPER_USER: &str = "65533:65533";
 /// Directory of scripts and tools inside.
 const WORKDIR: &str = "/workspace";
 
@@ -101,8 +103,12 @@ impl Default for DockerOptions {
 impl DockerOptions {
     /// Refuses what would open the container without saying so.
     fn check(&self) -> Result<(), String> {
-        let numeric = |text: &str| text.split(':').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+        let numeric =
+            |text: &str| text.split(':').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
         let user = self.run_as();
+        if user.split(':').next() == KEEPER_USER.split(':').next() {
+            return Err(format!("`user` can't be {user}: the container's own keeper is"));
+        }
         if !numeric(user) {
             return Err(format!("`user` has to be numbers, as in 65532:65532, not {user:?}"));
         }
@@ -111,20 +117,29 @@ impl DockerOptions {
         }
         let shared = self.network == "host" || self.network.starts_with("container:");
         if shared && !self.unsafe_shared_network {
-            return Err(format!("`network = {:?}` shares a network; set `unsafe_shared_network = true` if you want that", self.network));
+            return Err(format!(
+                "`network = {:?}` shares a network; set `unsafe_shared_network = true` if you want that",
+                self.network
+            ));
         }
         for mount in &self.unsafe_mounts {
             let source = mount.split(':').next().unwrap_or_default();
             if !source.starts_with('/') || !mount[source.len()..].starts_with(":/") {
-                return Err(format!("`unsafe_mounts` has {mount:?}; it has to be /host/dir:/inside or /host/dir:/inside:ro"));
+                return Err(format!(
+                    "`unsafe_mounts` has {mount:?}; it has to be /host/dir:/inside or /host/dir:/inside:ro"
+                ));
             }
-            let whole_machine = ["", "/proc", "/sys", "/dev", "/run", "/var/run"].contains(&source.trim_end_matches('/'));
+            let whole_machine =
+                ["", "/proc", "/sys", "/dev", "/run", "/var/run"].contains(&source.trim_end_matches('/'));
             if whole_machine || source.ends_with("docker.sock") || source.ends_with("podman.sock") {
                 return Err(format!("{source:?} can't be mounted: it would hand over this machine"));
             }
         }
-        if self.memory < 32 || self.pids < 4 || self.disk < 1 || self.inodes < 100 || !(self.cpus > 0.0) {
-            return Err("`memory` has to be 32 or more, `pids` 4, `disk` 1, `inodes` 100, and `cpus` above 0".to_owned());
+        let processors = self.cpus > 0.0 && self.cpus.is_finite();
+        if self.memory < 32 || self.pids < 4 || self.disk < 1 || self.inodes < 100 || !processors {
+            return Err(
+                "`memory` has to be 32 or more, `pids` 4, `disk` 1, `inodes` 100, and `cpus` above 0".to_owned()
+            );
         }
         Ok(())
     }
@@ -135,7 +150,11 @@ impl DockerOptions {
 }
 
 /// Makes the backend. `endpoint` is where the engine listens (see [`endpoint()`]); nothing is connected before the first run.
-pub fn backend(options: &DockerOptions, endpoint: &str, progress: Option<Progress>) -> Result<RemoteBackend, BackendError> {
+pub fn backend(
+    options: &DockerOptions,
+    endpoint: &str,
+    progress: Option<Progress>,
+) -> Result<RemoteBackend, BackendError> {
     options.check().map_err(|problem| BackendError::setup(format!("docker: {problem}.")))?;
     let capabilities = Capabilities {
         isolation: Isolation::Container,
@@ -146,9 +165,14 @@ pub fn backend(options: &DockerOptions, endpoint: &str, progress: Option<Progres
         files_confined: options.unsafe_mounts.is_empty(),
         needs_approval: !options.unsafe_mounts.is_empty(),
     };
-    let relay = RelayOptions { place: Some("/tmp".to_owned()), lease: SILENCE, max_frame: crate::MAX_FRAME, poll: false };
-    let limits = PoolLimits { environments: options.containers.max(1), idle: Duration::from_secs(options.idle_minutes.max(1) * 60) };
-    let provider = Arc::new(Engine { endpoint: endpoint.to_owned(), options: options.clone(), progress, docker: OnceCell::new() });
+    let relay =
+        RelayOptions { place: Some("/tmp".to_owned()), lease: SILENCE, max_frame: crate::MAX_FRAME, poll: false };
+    let limits = PoolLimits {
+        environments: options.containers.max(1),
+        idle: Duration::from_secs(options.idle_minutes.max(1) * 60),
+    };
+    let provider =
+        Arc::new(Engine { endpoint: endpoint.to_owned(), options: options.clone(), progress, docker: OnceCell::new() });
     let pool = EnvironmentPool::new(provider, options.python.clone(), relay, limits);
     Ok(RemoteBackend::new("docker", capabilities, pool, Workdir::OnRemote(Some(WORKDIR.to_owned()))))
 }
@@ -193,7 +217,11 @@ async fn ours(docker: &Docker) -> Result<Vec<Listed>, bollard::errors::Error> {
     Ok(found
         .into_iter()
         .map(|summary| Listed {
-            name: summary.names.and_then(|names| names.first().map(|name| name.trim_start_matches('/').to_owned())).or(summary.id).unwrap_or_default(),
+            name: summary
+                .names
+                .and_then(|names| names.first().map(|name| name.trim_start_matches('/').to_owned()))
+                .or(summary.id)
+                .unwrap_or_default(),
             task: summary.labels.and_then(|mut labels| labels.remove(TASK_LABEL)).unwrap_or_default(),
             state: summary.state.map(|state| state.to_string()).unwrap_or_default(),
             status: summary.status.unwrap_or_default(),
@@ -208,7 +236,10 @@ async fn remove(docker: &Docker, name: &str) -> bool {
 
 /// An engine's error as the user's: what was found and what to do.
 fn engine_error(endpoint: &str, error: bollard::errors::Error) -> BackendError {
-    BackendError::Setup { message: format!("The container engine at {endpoint} refused: {error}."), source: Some(Box::new(error)) }
+    BackendError::Setup {
+        message: format!("The container engine at {endpoint} refused: {error}."),
+        source: Some(Box::new(error)),
+    }
 }
 
 struct Engine {

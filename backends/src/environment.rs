@@ -33,7 +33,7 @@ pub trait Provider: Send + Sync {
     /// Makes the remote of an environment. Errors are the user's: they say what is missing.
     async fn create(&self, task_id: &str) -> Result<Arc<dyn Remote>, BackendError>;
 
-    /// Removes what earlier processes left behind. Called once, before the first environment.
+    /// Removes what earlier processes left behind. Called once, when the first environment is there.
     async fn sweep(&self) {}
 }
 
@@ -183,14 +183,26 @@ pub struct EnvironmentPool {
 }
 
 impl EnvironmentPool {
-    pub(crate) fn new(provider: Arc<dyn Provider>, python: String, options: RelayOptions, limits: PoolLimits) -> Arc<Self> {
-        Arc::new(Self { provider, python, options, limits, slots: Mutex::new(HashMap::new()), started: OnceCell::new() })
+    pub(crate) fn new(
+        provider: Arc<dyn Provider>,
+        python: String,
+        options: RelayOptions,
+        limits: PoolLimits,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            provider,
+            python,
+            options,
+            limits,
+            slots: Mutex::new(HashMap::new()),
+            started: OnceCell::new(),
+        })
     }
 
     /// The environment of a task. Concurrent first users share one creation; one that is found dead is made anew.
     pub(crate) async fn lease(self: &Arc<Self>, task_id: &str) -> Result<Lease, BackendError> {
-        self.started.get_or_init(|| self.start()).await;
         let lease = self.enter(task_id).await?;
+        self.started.get_or_init(|| self.start()).await;
         if lease.fresh || lease.get().remote.alive().await {
             return Ok(lease);
         }
@@ -260,8 +272,10 @@ impl EnvironmentPool {
         rows
     }
 
+    /// Begins to look after environments, once there is one.
     async fn start(self: &Arc<Self>) {
-        self.provider.sweep().await;
+        let provider = Arc::clone(&self.provider);
+        tokio::spawn(async move { provider.sweep().await });
         tokio::spawn(reap(Arc::downgrade(self)));
     }
 
@@ -275,7 +289,9 @@ impl EnvironmentPool {
                 .iter()
                 .filter_map(|(task, slot)| Some((slot.get()?.idle_for()?, task.clone())))
                 .max()
-                .ok_or_else(|| BackendError::setup(format!("All {} environments are in use.", self.limits.environments)))?;
+                .ok_or_else(|| {
+                    BackendError::setup(format!("All {} environments are in use.", self.limits.environments))
+                })?;
             if let Some(environment) = slots.remove(&oldest.1).and_then(|slot| slot.get().cloned()) {
                 close_later(environment);
             }

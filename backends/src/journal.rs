@@ -109,7 +109,8 @@ impl Journal {
         self.run_bytes = self.run_bytes.saturating_add(sealed.body.len() as u64);
         self.entries.insert(seq, Entry { digest, ring: sealed.ring, state: State::Dispatched });
         if self.run_bytes > MAX_RUN_BYTES {
-            return self.refuse(seq, "Tool traffic limit reached (1 GiB). No more tool calls allowed in this execution.");
+            return self
+                .refuse(seq, "Tool traffic limit reached (1 GiB). No more tool calls allowed in this execution.");
         }
         if self.queue.len() >= MAX_QUEUED {
             return self.refuse(seq, "Too many tool calls are waiting.");
@@ -206,7 +207,8 @@ fn again(key: &RunKey, seq: u32, entry: &mut Entry, digest: [u8; 32], ring: u32)
         State::Queued(_) | State::Dispatched => Verdict::Nothing,
         State::Done(Some(content)) => Verdict::Send(Outgoing { seq, ring, content: content.clone() }),
         State::Done(None) => {
-            let body = serde_json::json!({ "error": "The answer to this tool call was given before and is no longer held." });
+            let body =
+                serde_json::json!({ "error": "The answer to this tool call was given before and is no longer held." });
             let content = key.seal(Kind::Answer, seq, ring, body.to_string().as_bytes());
             Verdict::Send(Outgoing { seq, ring, content })
         }
@@ -261,7 +263,9 @@ mod tests {
 
     #[test]
     fn faults_are_answered() {
-        let Verdict::Send(sent) = journal(4).accept_fault(3, "request is a symbolic link") else { panic!("not answered") };
+        let Verdict::Send(sent) = journal(4).accept_fault(3, "request is a symbolic link") else {
+            panic!("not answered")
+        };
         assert!(sent.content.ends_with(br#"{"error":"Tool request refused: request is a symbolic link"}"#));
     }
 

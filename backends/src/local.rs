@@ -51,12 +51,8 @@ pub fn backend(options: &LocalOptions, environment: Vec<(String, String)>) -> Re
             "The local backend isolates nothing: scripts run with your own rights. Set `unsafe_no_isolation = true` if you want that.",
         ));
     }
-    let relay = RelayOptions {
-        place: options.place.clone(),
-        lease: SILENCE,
-        max_frame: crate::MAX_FRAME,
-        poll: options.poll,
-    };
+    let relay =
+        RelayOptions { place: options.place.clone(), lease: SILENCE, max_frame: crate::MAX_FRAME, poll: options.poll };
     let limits = PoolLimits { idle: Duration::from_secs(60), ..PoolLimits::default() };
     let provider = Arc::new(Local { environment });
     let pool = EnvironmentPool::new(provider, options.python.clone(), relay, limits);

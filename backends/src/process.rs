@@ -12,7 +12,6 @@ pub(crate) fn spawn(argv: &[String], env: &[(String, String)], label: &str) -> R
     let Some((program, args)) = argv.split_first() else {
         return Err(BackendError::internal("an empty command line"));
     };
-    #[expect(clippy::disallowed_methods, reason = "this is the file that owns child processes of remote backends")]
     let mut command = Command::new(program);
     command.args(args).env_clear().envs(env.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -142,7 +142,10 @@ impl Relay {
     pub(crate) fn lost(&self, error: &LinkError) -> BackendError {
         let words = self.stderr.text();
         let said = if words.is_empty() { String::new() } else { format!("; it said: {words}") };
-        BackendError::Lost { message: format!("Lost {}: {error}{said}.", self.label), source: Some(Box::new(error.clone())) }
+        BackendError::Lost {
+            message: format!("Lost {}: {error}{said}.", self.label),
+            source: Some(Box::new(error.clone())),
+        }
     }
 }
 

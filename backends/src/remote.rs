@@ -109,6 +109,7 @@ impl fmt::Debug for StderrTail {
 /// Foreign bytes as one line of text.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let words: Vec<&str> = text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> =
+        text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty()).collect();
     words.join(" ")
 }

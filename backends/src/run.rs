@@ -65,7 +65,13 @@ struct Failed {
 }
 
 /// Runs a job to its end on a relay of the environment.
-pub(crate) async fn run(relay: Relay, environment: Arc<Environment>, job: &Job, io: RunIo, launch: &Launch) -> Result<Exit, BackendError> {
+pub(crate) async fn run(
+    relay: Relay,
+    environment: Arc<Environment>,
+    job: &Job,
+    io: RunIo,
+    launch: &Launch,
+) -> Result<Exit, BackendError> {
     let key = RunKey::new(&*job.run_id, random::bytes()?);
     let largest = job.limits.request_bytes.max(job.limits.answer_bytes);
     relay.accept_frames(largest.saturating_add(FRAME_MARGIN));
@@ -74,7 +80,16 @@ pub(crate) async fn run(relay: Relay, environment: Arc<Environment>, job: &Job, 
     small.extend_from_slice(config.as_bytes());
     relay.send(ToRelay::Start, &small, Bytes::copy_from_slice(job.code.as_bytes())).await;
     let journal = Journal::new(key, job.limits.outstanding_calls);
-    let mut running = Running { relay: Some(relay), environment, io, journal, calls: JoinSet::new(), dir: None, owed: 0, over: false };
+    let mut running = Running {
+        relay: Some(relay),
+        environment,
+        io,
+        journal,
+        calls: JoinSet::new(),
+        dir: None,
+        owed: 0,
+        over: false,
+    };
     running.drive().await
 }
 
@@ -175,7 +190,10 @@ impl Running {
                 let failed: Failed = self.json(&payload)?;
                 self.over = true;
                 let label = self.relay.as_ref().map_or("the remote", Relay::label);
-                return Ok(Step::Over(Err(BackendError::setup(format!("The script could not be started on {label}: {}.", failed.message)))));
+                return Ok(Step::Over(Err(BackendError::setup(format!(
+                    "The script could not be started on {label}: {}.",
+                    failed.message
+                )))));
             }
             FromRelay::Hello | FromRelay::Filed | FromRelay::Pong | FromRelay::Swept => {}
         }
@@ -231,7 +249,10 @@ impl Running {
                 Step::GoOn
             }
             // The port never fails; a task that was cancelled or panicked means that this process is winding up.
-            Err(error) => Step::Over(Err(BackendError::Internal { message: "a tool call was lost".into(), source: Some(Box::new(error)) })),
+            Err(error) => Step::Over(Err(BackendError::Internal {
+                message: "a tool call was lost".into(),
+                source: Some(Box::new(error)),
+            })),
         }
     }
 
@@ -284,7 +305,10 @@ impl Running {
 
     fn garbled(&self, what: &str) -> BackendError {
         let label = self.relay.as_ref().map_or("the remote", Relay::label);
-        BackendError::Lost { message: format!("Lost {label}: it does not speak the relay's protocol: {what}."), source: None }
+        BackendError::Lost {
+            message: format!("Lost {label}: it does not speak the relay's protocol: {what}."),
+            source: None,
+        }
     }
 }
 
@@ -320,7 +344,9 @@ async fn wind_up(mut relay: Relay, environment: Arc<Environment>) {
                     let ended: Option<Ended> = serde_json::from_slice(&frame.payload).ok();
                     return ended.is_some_and(|ended| ended.left.is_empty() && ended.survivors == 0);
                 }
-                Ok(frame) if frame.kind == FromRelay::Output => relay.send(ToRelay::Credit, &credit, Bytes::new()).await,
+                Ok(frame) if frame.kind == FromRelay::Output => {
+                    relay.send(ToRelay::Credit, &credit, Bytes::new()).await
+                }
                 Ok(frame) if frame.kind == FromRelay::Failed => return true,
                 Ok(_) => {}
                 Err(_) => return false,

@@ -129,7 +129,10 @@ struct Held {
 impl Account {
     /// A connection with a free channel; a new one if there is none. The list stays locked meanwhile, so that connections are made one by one:
     /// servers refuse many fresh ones at once (`MaxStartups`).
-    async fn master(&self, masters: &mut Vec<Arc<Master>>) -> Result<(Arc<Master>, OwnedSemaphorePermit), BackendError> {
+    async fn master(
+        &self,
+        masters: &mut Vec<Arc<Master>>,
+    ) -> Result<(Arc<Master>, OwnedSemaphorePermit), BackendError> {
         masters.retain(|master| !master.is_broken());
         for master in masters.iter() {
             if let Some(permit) = master.try_channel() {
@@ -142,7 +145,11 @@ impl Account {
         Ok((master, permit))
     }
 
-    async fn try_open(&self, line: &str, channel: OwnedSemaphorePermit) -> Result<Link, (OwnedSemaphorePermit, BackendError)> {
+    async fn try_open(
+        &self,
+        line: &str,
+        channel: OwnedSemaphorePermit,
+    ) -> Result<Link, (OwnedSemaphorePermit, BackendError)> {
         let found = self.master(&mut *self.masters.lock().await).await;
         let (master, of_master) = match found {
             Ok(found) => found,

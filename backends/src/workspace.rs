@@ -123,7 +123,8 @@ impl Workspace for RemoteWorkspace {
         while content.len() < max {
             let wanted = (max - content.len()).min(BLOCK);
             let at = offset.saturating_add(content.len() as u64);
-            let (answer, block) = self.ask(json!({"op": "read", "path": path, "offset": at, "max": wanted}), Bytes::new()).await?;
+            let (answer, block) =
+                self.ask(json!({"op": "read", "path": path, "offset": at, "max": wanted}), Bytes::new()).await?;
             self.judge(answer["real"].as_str().unwrap_or(path), Use::Read)?;
             if block.len() > wanted {
                 return Err(broken());
@@ -184,7 +185,11 @@ impl Workspace for RemoteWorkspace {
             "timeout": command.timeout.as_secs_f64(), "keep": [command.keep.0, command.keep.1],
         });
         let (answer, mut content) = self.ask(wanted, Bytes::new()).await?;
-        let head = answer["head"].as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| *n <= content.len()).ok_or_else(broken)?;
+        let head = answer["head"]
+            .as_u64()
+            .and_then(|n| usize::try_from(n).ok())
+            .filter(|n| *n <= content.len())
+            .ok_or_else(broken)?;
         Ok(CommandOutput {
             head: content.split_to(head),
             tail: content,
@@ -196,7 +201,9 @@ impl Workspace for RemoteWorkspace {
 
 fn describe(change: &Change) -> Value {
     match change {
-        Change::Write { path, content, like } => json!({"kind": "write", "path": path, "len": content.len(), "like": like}),
+        Change::Write { path, content, like } => {
+            json!({"kind": "write", "path": path, "len": content.len(), "like": like})
+        }
         Change::Rename { from, to } => json!({"kind": "rename", "from": from, "to": to}),
         Change::Remove { path } => json!({"kind": "remove", "path": path}),
     }

@@ -1,15 +1,16 @@
 //! Turns settings and options into what a sandbox is made of: configuration, workspace, tools.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use gloveport::config::{BackendKind, WorkspaceConfig};
+use gloveport::config::{BackendKind, Terminal, WorkspaceConfig};
 use gloveport::job::{Access, Grant};
-use gloveport::policy::env::python_prefix;
+use gloveport::policy::Platform;
+use gloveport::policy::env::{Profile, python_prefix, scrub};
 use gloveport::tool::{Tool, ToolSpec};
 use gloveport::workspace::Workspace;
-use gloveport::{Config, SandboxBuilder};
+use gloveport::{BuildError, Config, SandboxBuilder};
 use gloveport_tools::{Guard, HostWorkspace};
 
 use crate::Host;
@@ -30,8 +31,20 @@ pub(crate) struct Assembly {
 impl Assembly {
     /// Reads the settings, puts the options on top, opens the workspace and collects the tools.
     pub(crate) fn new(scope: &ScopeArgs, global: &Global, host: &Host) -> Result<Self, Complaint> {
+        Self::adjusted(scope, global, host, |_| ())
+    }
+
+    /// The same with options of one command only.
+    pub(crate) fn adjusted(
+        scope: &ScopeArgs,
+        global: &Global,
+        host: &Host,
+        adjust: impl FnOnce(&mut Config),
+    ) -> Result<Self, Complaint> {
         let mut settings = settings::load(global.config.as_deref(), host)?;
         apply(scope, &mut settings.config)?;
+        adjust(&mut settings.config);
+        settings.config.check()?;
         let backend = settings.config.backend;
         if backend != BackendKind::Wasi {
             return Err(Complaint::setup(format!("backend `{backend}` is not part of this build")));
@@ -42,7 +55,8 @@ impl Assembly {
             Some(grant) => Some(open(grant, &protected, host)?),
             None => None,
         };
-        let tools = tools(grant.as_ref(), &Guard::new(protected));
+        let mut tools = workspace_tools(grant.as_ref(), &Guard::new(protected));
+        tools.extend(command_tools(&settings.config, grant.as_ref(), host)?);
         Ok(Self { settings, tools, workspace, grant })
     }
 
@@ -96,7 +110,6 @@ fn apply(scope: &ScopeArgs, config: &mut Config) -> Result<(), Complaint> {
     if let Some(list) = &scope.tools {
         config.tools = Some(tool_list(list));
     }
-    config.check()?;
     Ok(())
 }
 
@@ -117,27 +130,25 @@ fn grant(config: &mut Config, host: &Host) -> Result<Option<Grant>, Complaint> {
     match config.workspace.get_or_insert(here) {
         WorkspaceConfig::None => Ok(None),
         WorkspaceConfig::Directory { path, access } => {
-            let absolute = clean(&host.cwd.join(&*path));
-            check_directory(&absolute, path)?;
+            let absolute = absolute(&host.cwd.join(&*path), path)?;
             path.clone_from(&absolute);
             Ok(Some(Grant { path: absolute, access: *access }))
         }
     }
 }
 
-/// Without `.` and with `..` only where a link may stand before it: the path is also what scripts see.
-fn clean(path: &Path) -> PathBuf {
-    path.components().collect()
-}
-
-#[expect(clippy::disallowed_methods, reason = "only tells a mistake apart; the directory is used through a handle")]
-fn check_directory(path: &Path, typed: &Path) -> Result<(), Complaint> {
+/// The path that scripts see too: as it was typed where that is possible, with its links resolved where it has a `..`.
+#[expect(clippy::disallowed_methods, reason = "only names the directory, which is then used through a handle")]
+fn absolute(path: &Path, typed: &Path) -> Result<PathBuf, Complaint> {
     let wrong = |problem: &str| Complaint::usage(format!("workspace {}: {problem}", typed.display()));
-    match path.metadata() {
-        Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => Err(wrong("it is not a directory")),
-        Err(error) => Err(wrong(&described(&error))),
+    let failed = |error: std::io::Error| wrong(&described(&error));
+    if !path.metadata().map_err(failed)?.is_dir() {
+        return Err(wrong("it is not a directory"));
     }
+    if path.components().any(|part| part == Component::ParentDir) {
+        return path.canonicalize().map_err(failed);
+    }
+    Ok(path.components().collect())
 }
 
 fn open(grant: &Grant, protected: &[PathBuf], host: &Host) -> Result<Arc<dyn Workspace>, Complaint> {
@@ -149,7 +160,7 @@ fn open(grant: &Grant, protected: &[PathBuf], host: &Host) -> Result<Arc<dyn Wor
     Ok(Arc::new(builder.open().map_err(failed)?))
 }
 
-fn tools(grant: Option<&Grant>, guard: &Guard) -> Vec<Arc<dyn Tool>> {
+fn workspace_tools(grant: Option<&Grant>, guard: &Guard) -> Vec<Arc<dyn Tool>> {
     let mut tools = Vec::new();
     if let Some(grant) = grant {
         tools.extend(gloveport_tools::reading_tools(guard));
@@ -158,6 +169,30 @@ fn tools(grant: Option<&Grant>, guard: &Guard) -> Vec<Arc<dyn Tool>> {
         }
     }
     tools
+}
+
+/// Tools that start programs of this machine: `terminal`, if it is switched on, and those of `[[tool]]`.
+fn command_tools(config: &Config, grant: Option<&Grant>, host: &Host) -> Result<Vec<Arc<dyn Tool>>, Complaint> {
+    let terminal = config.terminal != Terminal::Off && grant.is_some();
+    if !terminal && config.custom_tools.is_empty() {
+        return Ok(Vec::new());
+    }
+    let env = command_environment(config, host)?;
+    let directory = grant.map_or(&host.cwd, |grant| &grant.path);
+    let mut tools = gloveport_tools::custom_tools(&config.custom_tools, env.clone(), directory)
+        .map_err(|error| Complaint::usage(error.to_string()))?;
+    if terminal {
+        tools.insert(0, gloveport_tools::terminal_tool(config.terminal, env));
+    }
+    Ok(tools)
+}
+
+/// Programs of this machine get what a script on it would get: never the whole environment.
+fn command_environment(config: &Config, host: &Host) -> Result<Vec<(String, String)>, Complaint> {
+    let redactor = config.redaction.builder().build().map_err(BuildError::from)?;
+    let looks_secret = |value: &str| redactor.looks_secret(value);
+    let found = scrub(&host.environment, &config.env.pass, Profile::Local, Platform::CURRENT, &looks_secret);
+    Ok(found.pairs())
 }
 
 /// `lib/python3.*/site-packages` of the active environment, so that its pure-Python packages import.

@@ -63,15 +63,14 @@ def _execute(source, filename):
     """Compiles and runs the script; returns what ended it, or None."""
     try:
         if b"async" in source or b"await" in source:
-            import ast
             import _gp_await
+            import _gp_native_loop as loop
 
+            loop.install()
             code = _gp_await.compile_source(source, filename, top_level=True)
             result = eval(code, _MAIN)
             if isinstance(result, types.CoroutineType) and code.co_flags & 0x80:
-                import asyncio
-
-                asyncio.run(result)
+                loop.run_top_level(result)
         else:
             exec(compile(source, filename, "exec", 0, True, -1), _MAIN)
     except BaseException as error:

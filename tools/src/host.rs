@@ -11,7 +11,7 @@ mod confine;
 pub(crate) mod journal;
 pub(crate) mod open;
 pub(crate) mod path;
-mod process;
+mod run;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -176,7 +176,7 @@ impl Workspace for HostWorkspace {
     }
 
     async fn run(&self, command: Command) -> Result<CommandOutput, WorkspaceError> {
-        process::run(&self.inner, command).await
+        run::run(&self.inner, command).await
     }
 
     fn open_host_dir(&self, path: &str) -> Option<Result<OwnedFd, WorkspaceError>> {

@@ -242,7 +242,8 @@ async fn e5_a_swapped_directory_lets_nothing_out() {
         })
     };
     let (mut done, mut refused) = (0, 0);
-    while !stop.load(Ordering::Relaxed) {
+    // A machine under load may be done with the swaps before there were calls worth the name.
+    while !stop.load(Ordering::Relaxed) || done + refused <= 100 {
         let mut count = |answer: Value| if answer.get("error").is_some() { refused += 1 } else { done += 1 };
         count(bench.call("write_file", json!({ "path": "d/f.txt", "content": "new\n" })).await);
         count(bench.call("write_file", json!({ "path": "d/made.txt", "content": "new\n" })).await);

@@ -1,6 +1,7 @@
 //! The tools over a real directory, as the dispatcher calls them.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files and processes themselves")]
 
+mod custom;
 mod files;
 mod hostile;
 mod kill;

@@ -26,7 +26,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::io::StreamReader;
 
-use super::{DockerOptions, LABEL, TASK_LABEL, WORKDIR, engine_error, remove};
+use super::{DockerOptions, KEEPER_USER, LABEL, TASK_LABEL, WORKDIR, engine_error, remove};
 use crate::relay::HEARTBEAT;
 use crate::remote::{Autopsy, Link, Remote, StderrTail};
 
@@ -42,26 +42,33 @@ pub(super) struct Container {
     docker: Docker,
     endpoint: String,
     name: String,
+    user: String,
     ended: Arc<AtomicBool>,
     keeper: AbortHandle,
 }
 
 impl Container {
     /// Makes and starts a container. What was made is removed again if anything goes wrong, cancellation included.
-    pub(super) async fn start(docker: Docker, endpoint: &str, options: &DockerOptions, task_id: &str) -> Result<Self, BackendError> {
+    pub(super) async fn start(
+        docker: Docker,
+        endpoint: &str,
+        options: &DockerOptions,
+        task_id: &str,
+    ) -> Result<Self, BackendError> {
         let name = format!("gloveport-{}", crate::seal::hex(&crate::random::bytes::<8>()?));
         let fail = |error| engine_error(endpoint, error);
         let mut guard = RemoveOnDrop { docker: docker.clone(), name: Some(name.clone()) };
         let made = CreateContainerOptionsBuilder::default().name(&name).build();
         docker.create_container(Some(made), body(options, task_id)).await.map_err(fail)?;
-        let attach = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stderr(true).stream(true).build();
+        let attach =
+            AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stderr(true).stream(true).build();
         let attached = docker.attach_container(&name, Some(attach)).await.map_err(fail)?;
         docker.start_container(&name, None).await.map_err(|error| not_started(endpoint, options, error))?;
         verify(&docker, &name, options).await?;
         guard.name = None;
         let ended = Arc::new(AtomicBool::new(false));
         let keeper = tokio::spawn(keep(attached, Arc::clone(&ended))).abort_handle();
-        Ok(Self { docker, endpoint: endpoint.to_owned(), name, ended, keeper })
+        Ok(Self { docker, endpoint: endpoint.to_owned(), name, user: options.run_as().to_owned(), ended, keeper })
     }
 }
 
@@ -74,7 +81,8 @@ fn body(options: &DockerOptions, task_id: &str) -> ContainerCreateBody {
         // The image's own entry point is not run.
         entrypoint: strings(&[&options.python, "-I", "-S", "-c", KEEPER]),
         cmd: Some(Vec::new()),
-        user: Some(options.run_as().to_owned()),
+        // Not the scripts' user, so that none of them can end or trace the keeper.
+        user: Some(KEEPER_USER.to_owned()),
         // No working directory here: the engine would make it in the image, and the runtime would give the mount its mode.
         env: strings(&["HOME=/workspace", "LANG=C.UTF-8"]),
         open_stdin: Some(true),
@@ -92,7 +100,8 @@ fn body(options: &DockerOptions, task_id: &str) -> ContainerCreateBody {
 fn host_config(options: &DockerOptions) -> HostConfig {
     let bytes = i64::try_from(options.memory.saturating_mul(1 << 20)).unwrap_or(i64::MAX);
     let tmpfs = format!("rw,nosuid,nodev,noexec,size={}m,nr_inodes={},mode=1777", options.disk, options.inodes);
-    let ulimit = |name: &str, value: i64| ResourcesUlimits { name: Some(name.into()), soft: Some(value), hard: Some(value) };
+    let ulimit =
+        |name: &str, value: i64| ResourcesUlimits { name: Some(name.into()), soft: Some(value), hard: Some(value) };
     // Nano-processors; a sane number of processors is far below where the conversion would lose anything.
     #[expect(clippy::cast_possible_truncation, reason = "a float to integer cast saturates")]
     let nano_cpus = (options.cpus * 1e9) as i64;
@@ -143,7 +152,11 @@ async fn verify(docker: &Docker, name: &str, options: &DockerOptions) -> Result<
         }
     };
     let config = made.host_config.unwrap_or_default();
-    let dropped = config.cap_drop.unwrap_or_default().iter().any(|cap| cap.eq_ignore_ascii_case("all") || cap.starts_with("CAP_"));
+    let dropped = config
+        .cap_drop
+        .unwrap_or_default()
+        .iter()
+        .any(|cap| cap.eq_ignore_ascii_case("all") || cap.starts_with("CAP_"));
     let sound = [
         ("privileges", config.privileged != Some(true)),
         ("capabilities", dropped && config.cap_add.unwrap_or_default().is_empty()),
@@ -189,6 +202,7 @@ impl Remote for Container {
             attach_stderr: Some(true),
             tty: Some(false),
             cmd: Some(argv.to_vec()),
+            user: Some(self.user.clone()),
             working_dir: Some(WORKDIR.to_owned()),
             ..ExecConfig::default()
         };
@@ -196,7 +210,9 @@ impl Remote for Container {
         let options = StartExecOptions { detach: false, tty: false, output_capacity: Some(256 << 10) };
         match self.docker.start_exec(&exec.id, Some(options)).await.map_err(fail)? {
             StartExecResults::Attached { output, input } => Ok(link(output, input)),
-            StartExecResults::Detached => Err(BackendError::internal("the engine detached a process that was to be attached")),
+            StartExecResults::Detached => {
+                Err(BackendError::internal("the engine detached a process that was to be attached"))
+            }
         }
     }
 
@@ -236,7 +252,10 @@ impl Drop for Container {
     }
 }
 
-fn link(output: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>, input: Pin<Box<dyn AsyncWrite + Send>>) -> Link {
+fn link(
+    output: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>,
+    input: Pin<Box<dyn AsyncWrite + Send>>,
+) -> Link {
     let stderr = StderrTail::default();
     let kept = stderr.clone();
     let stdout = output.filter_map(move |item| {

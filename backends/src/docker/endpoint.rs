@@ -35,7 +35,8 @@ pub fn endpoint(variable: impl Fn(&str) -> Option<String>) -> String {
 }
 
 fn of_context(config: &Path, named: Option<String>) -> Option<String> {
-    let name = named.or_else(|| json(&config.join("config.json"))?.get("currentContext")?.as_str().map(str::to_owned))?;
+    let name =
+        named.or_else(|| json(&config.join("config.json"))?.get("currentContext")?.as_str().map(str::to_owned))?;
     if name.is_empty() || name == "default" {
         return None;
     }
@@ -98,7 +99,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let meta = home.path().join("contexts/meta").join(crate::seal::hex(&Sha256::digest(b"far")));
         std::fs::create_dir_all(&meta).unwrap();
-        std::fs::write(meta.join("meta.json"), r#"{"Name": "far", "Endpoints": {"docker": {"Host": "ssh://me@far"}}}"#).unwrap();
+        std::fs::write(meta.join("meta.json"), r#"{"Name": "far", "Endpoints": {"docker": {"Host": "ssh://me@far"}}}"#)
+            .unwrap();
         std::fs::write(home.path().join("config.json"), r#"{"currentContext": "far"}"#).unwrap();
         assert_eq!(of_context(home.path(), None).as_deref(), Some("ssh://me@far"));
         assert_eq!(of_context(home.path(), Some("default".into())), None);

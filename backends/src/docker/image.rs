@@ -19,10 +19,17 @@ const STALLED: Duration = Duration::from_secs(120);
 pub type Progress = Arc<dyn Fn(&str, u64, u64) + Send + Sync>;
 
 /// Makes sure that the image is there.
-pub(super) async fn ensure(docker: &Docker, endpoint: &str, options: &DockerOptions, progress: Option<&Progress>) -> Result<(), BackendError> {
+pub(super) async fn ensure(
+    docker: &Docker,
+    endpoint: &str,
+    options: &DockerOptions,
+    progress: Option<&Progress>,
+) -> Result<(), BackendError> {
     match docker.inspect_image(&options.image).await {
         Ok(_) => Ok(()),
-        Err(Error::DockerResponseServerError { status_code: 404, .. }) if options.pull => pull(docker, options, progress).await,
+        Err(Error::DockerResponseServerError { status_code: 404, .. }) if options.pull => {
+            pull(docker, options, progress).await
+        }
         Err(Error::DockerResponseServerError { status_code: 404, .. }) => {
             Err(BackendError::setup(format!("The image {} is not there. Get it with: docker pull {0}", options.image)))
         }
@@ -32,7 +39,10 @@ pub(super) async fn ensure(docker: &Docker, endpoint: &str, options: &DockerOpti
 
 async fn pull(docker: &Docker, options: &DockerOptions, progress: Option<&Progress>) -> Result<(), BackendError> {
     let failed = |why: &str| {
-        BackendError::setup(format!("The image {} could not be pulled: {why}. Choose another with `image`, or load it.", options.image))
+        BackendError::setup(format!(
+            "The image {} could not be pulled: {why}. Choose another with `image`, or load it.",
+            options.image
+        ))
     };
     // Without a tag the engine would pull every tag there is.
     let tagged = options.image.contains('@') || options.image.rsplit('/').next().is_some_and(|name| name.contains(':'));

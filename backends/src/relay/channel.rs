@@ -81,7 +81,10 @@ async fn fill(reader: &mut (dyn AsyncRead + Send + Unpin), buffer: &mut BytesMut
     }
 }
 
-async fn write(writer: Box<dyn AsyncWrite + Send + Unpin>, mut outgoing: mpsc::Receiver<Outgoing>) -> std::io::Result<()> {
+async fn write(
+    writer: Box<dyn AsyncWrite + Send + Unpin>,
+    mut outgoing: mpsc::Receiver<Outgoing>,
+) -> std::io::Result<()> {
     let mut writer = BufWriter::with_capacity(64 << 10, writer);
     let mut beat = interval(HEARTBEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -25,7 +25,11 @@ const MAX_HELLO: usize = 64 << 10;
 const MAX_QUOTED: usize = 300;
 
 /// Starts a relay and returns its link, what it said, and bytes that came behind.
-pub(super) async fn shake(remote: &dyn Remote, python: &str, options: &RelayOptions) -> Result<(Link, Hello, BytesMut), BackendError> {
+pub(super) async fn shake(
+    remote: &dyn Remote,
+    python: &str,
+    options: &RelayOptions,
+) -> Result<(Link, Hello, BytesMut), BackendError> {
     let marker = Marker::new(random::bytes()?);
     let mut link = remote.open(&bundle::argv(python, &marker)).await?;
     let place = Place { label: remote.label(), python };
@@ -117,7 +121,8 @@ impl Place<'_> {
                 "Python {major}.{minor} or newer is needed on {label}, but '{python}' there is Python 2."
             ));
         }
-        let found = if words.is_empty() { String::from("nothing was printed") } else { format!("found: {}", cut(&words)) };
+        let found =
+            if words.is_empty() { String::from("nothing was printed") } else { format!("found: {}", cut(&words)) };
         BackendError::setup(format!(
             "Python {major}.{minor} or newer is needed on {label}, but '{python}' did not start there: {trouble}; {found}."
         ))

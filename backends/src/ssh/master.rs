@@ -64,7 +64,13 @@ impl Master {
         let log = dir.path().join("log");
         let socket = dir.path().join("master");
         let mut command = ssh("ssh");
-        command.arg("-F").arg(&config).arg("-E").arg(&log).arg("-S").arg(&socket).args(["-M", "-f", "-N", "--", target.host()]);
+        command.arg("-F").arg(&config).arg("-E").arg(&log).arg("-S").arg(&socket).args([
+            "-M",
+            "-f",
+            "-N",
+            "--",
+            target.host(),
+        ]);
         let status = match timeout(CONNECT, command.status()).await {
             Ok(Ok(status)) => status,
             Ok(Err(error)) => return Err(no_client(error)),
@@ -98,7 +104,6 @@ impl Master {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the file that owns the ssh client")]
 fn ssh(program: &str) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
@@ -160,7 +165,9 @@ fn read(path: &Path) -> String {
 
 fn no_client(error: std::io::Error) -> BackendError {
     BackendError::Setup {
-        message: format!("The OpenSSH client 'ssh' could not be started: {error}. Install it (Debian: openssh-client)."),
+        message: format!(
+            "The OpenSSH client 'ssh' could not be started: {error}. Install it (Debian: openssh-client)."
+        ),
         source: Some(Box::new(error)),
     }
 }

@@ -84,12 +84,36 @@ mod tests {
 
     #[test]
     fn e27_only_plain_names_pass() {
-        for good in ["host", "me@host", "me@10.0.0.1", "ssh://me@host:2222", "ssh://[::1]:22", "build-1.example.org", "fe80::1%eth0"] {
+        for good in [
+            "host",
+            "me@host",
+            "me@10.0.0.1",
+            "ssh://me@host:2222",
+            "ssh://[::1]:22",
+            "build-1.example.org",
+            "fe80::1%eth0",
+        ] {
             assert!(Target::parse(good, None).is_ok(), "{good}");
         }
         let bad = [
-            "", "@", "me@", "-oProxyCommand=id", "me@-oProxyCommand=id", "-l@host", "a b", "a;id", "$(id)", "`id`", "a\nb", "ho'st",
-            "ssh://host:x", "ssh://host:99999", "a|b", "me@ho st", "ü@host", "host/path",
+            "",
+            "@",
+            "me@",
+            "-oProxyCommand=id",
+            "me@-oProxyCommand=id",
+            "-l@host",
+            "a b",
+            "a;id",
+            "$(id)",
+            "`id`",
+            "a\nb",
+            "ho'st",
+            "ssh://host:x",
+            "ssh://host:99999",
+            "a|b",
+            "me@ho st",
+            "ü@host",
+            "host/path",
         ];
         for bad in bad {
             assert!(Target::parse(bad, None).is_err(), "{bad}");

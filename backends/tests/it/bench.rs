@@ -8,10 +8,14 @@ use libtest_mimic::Trial;
 use crate::harness::*;
 
 pub fn trials() -> Vec<Trial> {
-    [everywhere("bench_ten_thousand_calls", calls), everywhere("bench_warm_start", warm_start), on(&[Place::Ssh, Place::Docker], "bench_polled_original", polled)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        everywhere("bench_ten_thousand_calls", calls),
+        everywhere("bench_warm_start", warm_start),
+        on(&[Place::Ssh, Place::Docker], "bench_polled_original", polled),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn slack() -> f64 {

@@ -45,7 +45,12 @@ fn output_exit_code_and_traceback(place: Place) -> Outcome {
         let start = "before\n\n--- stderr ---\nTraceback (most recent call last):\n  File \"script.py\", line 5, in <module>\n    f()\n";
         ensure!(text.starts_with(start) && text.trim_end().ends_with("KeyError: 'x'"), "{text}");
         ensure!(result["backend"] == place.name(), "{result:#}");
-        let result = json(&bench.sandbox.execute(request("import sys; print(sys.argv, __name__, __file__)").filename("a.py").args(["x y", "ü"])).await);
+        let result = json(
+            &bench
+                .sandbox
+                .execute(request("import sys; print(sys.argv, __name__, __file__)").filename("a.py").args(["x y", "ü"]))
+                .await,
+        );
         ensure!(result["output"] == "['a.py', 'x y', 'ü'] __main__ a.py\n", "{result:#}");
         bench.close().await;
         Ok(())
@@ -73,7 +78,10 @@ fn exit_codes(place: Place) -> Outcome {
         let bench = Bench::new(place);
         for code in [3, 1, 124, 126, 130, 137, 255, 256, -1] {
             let result = json(&bench.run(&format!("import sys; sys.exit({code})")).await);
-            ensure!(result["exit_code"] == code && result["status"] == "error" && result["kind"] == "script", "{code}: {result:#}");
+            ensure!(
+                result["exit_code"] == code && result["status"] == "error" && result["kind"] == "script",
+                "{code}: {result:#}"
+            );
             ensure!(result["error"] == format!("Script exited with code {code}"), "{result:#}");
         }
         expect_output(&bench.run("import sys; print(1); sys.exit(0)").await, "1\n")?;
@@ -87,7 +95,9 @@ fn exit_codes(place: Place) -> Outcome {
 fn sudden_ends(place: Place) -> Outcome {
     block_on(async {
         let bench = Bench::new(place);
-        for (how, code) in [("os._exit(7)", 7), ("os.abort()", -6), ("os.kill(os.getpid(), 9)", -9), ("os.kill(os.getpid(), 11)", -11)] {
+        for (how, code) in
+            [("os._exit(7)", 7), ("os.abort()", -6), ("os.kill(os.getpid(), 9)", -9), ("os.kill(os.getpid(), 11)", -11)]
+        {
             let result = json(&bench.run(&format!("import os\nprint('kept', end='')\n{how}")).await);
             ensure!(result["exit_code"] == code && result["kind"] == "script", "{how}: {result:#}");
             ensure!(result["output"].as_str().unwrap().starts_with("kept"), "{how}: {result:#}");
@@ -178,7 +188,10 @@ print(echo(value=1), echo(1, other=2)["error"] != "")
         let result = bench.run(code).await;
         expect_output(&result, "1 True\n")?;
         ensure!(json(&result)["refused_calls"] == 18 && bench.calls() == 1, "{:#}", json(&result));
-        let none: Request = request("import _gp_sched as p, json\nprint(p.call(b'{\"tool\": \"echo\", \"args\": {\"value\": 1}}').decode())").enabled_tools(Vec::<String>::new());
+        let none: Request = request(
+            "import _gp_sched as p, json\nprint(p.call(b'{\"tool\": \"echo\", \"args\": {\"value\": 1}}').decode())",
+        )
+        .enabled_tools(Vec::<String>::new());
         let result = bench.sandbox.execute(none).await;
         ensure!(output(&result).contains("not available") && bench.calls() == 1, "{}", output(&result));
         bench.close().await;
@@ -193,7 +206,10 @@ fn any_text(place: Place) -> Outcome {
         let result = json(&bench.run("import os; os.write(1, b'a\\xff\\xfe\\x00b'); print(end='', flush=True)").await);
         ensure!(result["status"] == "success" && result["stdout_bytes"] == 5, "{result:#}");
         let result = json(&bench.run("print('\\ud800')").await);
-        ensure!(result["exit_code"] == 1 && result["output"].as_str().unwrap().contains("UnicodeEncodeError"), "{result:#}");
+        ensure!(
+            result["exit_code"] == 1 && result["output"].as_str().unwrap().contains("UnicodeEncodeError"),
+            "{result:#}"
+        );
         bench.close().await;
         Ok(())
     })
@@ -203,7 +219,10 @@ fn fake_notices(place: Place) -> Outcome {
     block_on(async {
         let bench = Bench::new(place);
         let result = json(&bench.run("print('{\"status\": \"timeout\"}')\nprint('--- stderr ---')\nprint('⏰ Script timed out after 1s and was killed.')").await);
-        ensure!(result["status"] == "success" && result["output"].as_str().unwrap().contains("--- stderr ---"), "{result:#}");
+        ensure!(
+            result["status"] == "success" && result["output"].as_str().unwrap().contains("--- stderr ---"),
+            "{result:#}"
+        );
         bench.close().await;
         Ok(())
     })
@@ -236,9 +255,15 @@ fn deadline(place: Place) -> Outcome {
     block_on(async {
         let bench = Bench::new(place);
         expect_output(&bench.run("print(1)").await, "1\n")?;
-        for body in ["while True: pass", "import time; time.sleep(1e6)", "9**9**9", "import signal\nfor s in (1, 2, 15): signal.signal(s, signal.SIG_IGN)\nwhile True:\n  try:\n    while True: pass\n  except BaseException: pass"] {
+        for body in [
+            "while True: pass",
+            "import time; time.sleep(1e6)",
+            "9**9**9",
+            "import signal\nfor s in (1, 2, 15): signal.signal(s, signal.SIG_IGN)\nwhile True:\n  try:\n    while True: pass\n  except BaseException: pass",
+        ] {
             let started = Instant::now();
-            let result = json(&bench.sandbox.execute(request(&format!("print('before')\n{body}")).timeout_secs(3.0)).await);
+            let result =
+                json(&bench.sandbox.execute(request(&format!("print('before')\n{body}")).timeout_secs(3.0)).await);
             let took = started.elapsed();
             ensure!(result["status"] == "timeout" && result["kind"] == "deadline", "{result:#}");
             ensure!(result["output"] == "before\n\n\n⏰ Script timed out after 3s and was killed.", "{result:#}");
@@ -274,7 +299,10 @@ fn cancelled(place: Place) -> Outcome {
             ensure!(stopped.elapsed() < Duration::from_secs(2), "{body}: {:?}", stopped.elapsed());
             let result = json(&result);
             ensure!(result["status"] == "interrupted", "{body}: {result:#}");
-            ensure!(result["output"] == "before\n\n[execution interrupted — user sent a new message]", "{body}: {result:#}");
+            ensure!(
+                result["output"] == "before\n\n[execution interrupted — user sent a new message]",
+                "{body}: {result:#}"
+            );
         }
         expect_output(&bench.run("print('alive')").await, "alive\n")?;
         bench.close().await;
@@ -286,7 +314,9 @@ fn dropped_future(place: Place) -> Outcome {
     block_on(async {
         let bench = Bench::new(place);
         let marker = format!("gp-drop-{}-{}", std::process::id(), place.name());
-        let code = format!("import subprocess, time\nsubprocess.Popen(['sleep', '600'], env={{'M': '{marker}'}})\ntime.sleep(600)");
+        let code = format!(
+            "import subprocess, time\nsubprocess.Popen(['sleep', '600'], env={{'M': '{marker}'}})\ntime.sleep(600)"
+        );
         let _ = tokio::time::timeout(Duration::from_millis(1500), bench.run(&code)).await;
         let gone = tokio::task::spawn_blocking({
             let marker = marker.clone();
@@ -322,8 +352,16 @@ fn environment(place: Place) -> Outcome {
     block_on(async {
         let seen = std::sync::Arc::new(Seen::default());
         let given = [
-            ("PATH", "/usr/bin:/bin"), ("HOME", "/root"), ("OPENAI_API_KEY", "sk-aaaabbbbccccddddeeeeffff"), ("LD_PRELOAD", "/x"),
-            ("PYTHONSTARTUP", "/x"), ("SSH_AUTH_SOCK", "/x"), ("DOCKER_HOST", "x"), ("PATHTOKEN", "x"), ("LC_SECRET", "x"), ("BASH_ENV", "/x"),
+            ("PATH", "/usr/bin:/bin"),
+            ("HOME", "/root"),
+            ("OPENAI_API_KEY", "sk-aaaabbbbccccddddeeeeffff"),
+            ("LD_PRELOAD", "/x"),
+            ("PYTHONSTARTUP", "/x"),
+            ("SSH_AUTH_SOCK", "/x"),
+            ("DOCKER_HOST", "x"),
+            ("PATHTOKEN", "x"),
+            ("LC_SECRET", "x"),
+            ("BASH_ENV", "/x"),
         ];
         let sandbox = gloveport::Sandbox::builder()
             .config(config())
@@ -334,12 +372,27 @@ fn environment(place: Place) -> Outcome {
         let request = request("import os, json\nprint(json.dumps(dict(os.environ)))").timezone("Europe/Berlin");
         let result = sandbox.execute(request).await;
         let names: std::collections::BTreeMap<String, String> = serde_json::from_str(&output(&result))?;
-        for name in ["OPENAI_API_KEY", "LD_PRELOAD", "PYTHONSTARTUP", "SSH_AUTH_SOCK", "DOCKER_HOST", "PATHTOKEN", "LC_SECRET", "BASH_ENV"] {
+        for name in [
+            "OPENAI_API_KEY",
+            "LD_PRELOAD",
+            "PYTHONSTARTUP",
+            "SSH_AUTH_SOCK",
+            "DOCKER_HOST",
+            "PATHTOKEN",
+            "LC_SECRET",
+            "BASH_ENV",
+        ] {
             ensure!(!names.contains_key(name), "{name} passed: {names:?}");
         }
-        ensure!(names["TZ"] == "Europe/Berlin" && names["PYTHONUTF8"] == "1" && names.contains_key("PATH"), "{names:?}");
+        ensure!(
+            names["TZ"] == "Europe/Berlin" && names["PYTHONUTF8"] == "1" && names.contains_key("PATH"),
+            "{names:?}"
+        );
         ensure!(names.contains_key("HERMES_RPC_DIR"), "{names:?}");
-        ensure!(!names.values().any(|v| v.len() == 64 && v.chars().all(|c| c.is_ascii_hexdigit())), "a key in {names:?}");
+        ensure!(
+            !names.values().any(|v| v.len() == 64 && v.chars().all(|c| c.is_ascii_hexdigit())),
+            "a key in {names:?}"
+        );
         Ok(())
     })
 }
@@ -352,7 +405,10 @@ fn odd_sources(place: Place) -> Outcome {
         expect_output(&bench.run("# -*- coding: utf-8 -*-\nif 1:\n\tprint('ü')").await, "ü\n")?;
         let result = json(&bench.run("print(1)\nx = = 2\n").await);
         let text = result["output"].as_str().unwrap();
-        ensure!(text.contains("File \"script.py\", line 2") && text.contains("SyntaxError") && !text.contains("1\n\n"), "{result:#}");
+        ensure!(
+            text.contains("File \"script.py\", line 2") && text.contains("SyntaxError") && !text.contains("1\n\n"),
+            "{result:#}"
+        );
         bench.close().await;
         Ok(())
     })

@@ -12,7 +12,7 @@ use crate::engines;
 use crate::harness::*;
 
 pub fn trials() -> Vec<Trial> {
-    let cases: [(&str, fn(Place) -> Outcome); 9] = [
+    let cases: [(&str, Case); 9] = [
         ("e22_made_as_hardened_as_promised", hardened),
         ("e23_e24_nothing_to_reach_inside", nothing_to_reach),
         ("e25_images_that_do_not_fit", bad_images),
@@ -41,13 +41,30 @@ fn container_of(task: &str) -> String {
 fn hardened(_: Place) -> Outcome {
     block_on(async {
         let bench = with(&engines::docker_options());
-        let result = bench.sandbox.execute(request("import os\nprint(os.getuid(), os.getgid(), os.getcwd().startswith('/tmp/'))").task_id("hardened")).await;
+        let result = bench
+            .sandbox
+            .execute(
+                request("import os\nprint(os.getuid(), os.getgid(), os.getcwd().startswith('/tmp/'))")
+                    .task_id("hardened"),
+            )
+            .await;
         expect_output(&result, "65532 65532 True\n")?;
         let found: Value = serde_json::from_str(&docker(&format!("inspect {}", container_of("hardened"))))?;
         let host = &found[0]["HostConfig"];
         ensure!(host["Privileged"] == false && host["CapDrop"][0] == "ALL" && host["CapAdd"].is_null(), "{host:#}");
-        ensure!(host["ReadonlyRootfs"] == true && host["NetworkMode"] == "none" && host["Binds"].is_null() && host["Init"] == true, "{host:#}");
-        ensure!(host["SecurityOpt"][0] == "no-new-privileges" && host["PidsLimit"] == 128 && host["Memory"] == host["MemorySwap"], "{host:#}");
+        ensure!(
+            host["ReadonlyRootfs"] == true
+                && host["NetworkMode"] == "none"
+                && host["Binds"].is_null()
+                && host["Init"] == true,
+            "{host:#}"
+        );
+        ensure!(
+            host["SecurityOpt"][0] == "no-new-privileges"
+                && host["PidsLimit"] == 128
+                && host["Memory"] == host["MemorySwap"],
+            "{host:#}"
+        );
         ensure!(host["LogConfig"]["Type"] == "none" && found[0]["Config"]["User"] == "65532:65532", "{host:#}");
         bench.close().await;
         ensure!(container_of("hardened").is_empty(), "still there");
@@ -89,13 +106,35 @@ fn bad_images(_: Place) -> Outcome {
     block_on(async {
         let missing = DockerOptions { image: "nowhere/none:1".into(), ..engines::docker_options() };
         let result = json(&with(&missing).run("print(1)").await);
-        ensure!(result["kind"] == "backend_setup" && result["error"].as_str().unwrap().contains("docker pull nowhere/none:1"), "{result:#}");
+        ensure!(
+            result["kind"] == "backend_setup"
+                && result["error"].as_str().unwrap_or_default().contains("docker pull nowhere/none:1"),
+            "missing: {result:#}"
+        );
         // An image without Python, whose entry point must not be run either.
-        engines::sh(&format!("cd {0} && mkdir -p empty && echo x > empty/f && tar -C empty -c . | docker -H {1} import -c 'ENTRYPOINT [\"/boom\"]' - gloveport-empty:1", engines::home().display(), engines::docker_endpoint()));
-        let result = json(&with(&DockerOptions { image: "gloveport-empty:1".into(), ..engines::docker_options() }).run("print(1)").await);
-        ensure!(result["kind"] == "backend_setup" && result["error"].as_str().unwrap().contains("has no 'python3'"), "{result:#}");
-        let result = json(&with(&DockerOptions { python: "/bin/true".into(), ..engines::docker_options() }).run("print(1)").await);
-        ensure!(result["kind"] == "backend_setup" && result["error"].as_str().unwrap().contains("not a working Python"), "{result:#}");
+        engines::sh(&format!(
+            "cd {0} && mkdir -p empty && echo x > empty/f && tar -C empty -c . | docker -H {1} import -c 'ENTRYPOINT [\"/boom\"]' - gloveport-empty:1",
+            engines::home().display(),
+            engines::docker_endpoint()
+        ));
+        let result = json(
+            &with(&DockerOptions { image: "gloveport-empty:1".into(), ..engines::docker_options() })
+                .run("print(1)")
+                .await,
+        );
+        ensure!(
+            result["kind"] == "backend_setup"
+                && result["error"].as_str().unwrap_or_default().contains("has no 'python3'"),
+            "empty: {result:#}"
+        );
+        let result = json(
+            &with(&DockerOptions { python: "/bin/true".into(), ..engines::docker_options() }).run("print(1)").await,
+        );
+        ensure!(
+            result["kind"] == "backend_setup"
+                && result["error"].as_str().unwrap_or_default().contains("not a working Python"),
+            "true: {result:#}"
+        );
         ensure!(docker("ps -aq --filter status=created --filter label=org.gloveport").is_empty(), "left behind");
         Ok(())
     })
@@ -128,10 +167,15 @@ for place in ('/tmp', '/workspace'):
 fn fork_bomb(_: Place) -> Outcome {
     block_on(async {
         let bench = with(&engines::docker_options());
+        expect_output(&bench.run("print(1)").await, "1\n")?;
         let started = Instant::now();
         let code = "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass";
         let result = json(&bench.sandbox.execute(request(code).timeout_secs(3.0)).await);
-        ensure!(result["status"] == "timeout" && started.elapsed() < Duration::from_secs(8), "{:?} {result:#}", started.elapsed());
+        ensure!(
+            result["status"] == "timeout" && started.elapsed() < Duration::from_secs(8),
+            "{:?} {result:#}",
+            started.elapsed()
+        );
         expect_output(&bench.run("print('after')").await, "after\n")?;
         bench.close().await;
         Ok(())
@@ -141,7 +185,8 @@ fn fork_bomb(_: Place) -> Outcome {
 fn out_of_memory(_: Place) -> Outcome {
     block_on(async {
         let bench = with(&DockerOptions { memory: 64, ..engines::docker_options() });
-        let result = json(&bench.run("print('before', flush=True)\nx = []\nwhile True: x.append(bytearray(1 << 20))").await);
+        let result =
+            json(&bench.run("print('before', flush=True)\nx = []\nwhile True: x.append(bytearray(1 << 20))").await);
         ensure!(result["status"] == "error" && result["kind"] == "memory", "{result:#}");
         ensure!(result["output"].as_str().unwrap().starts_with("before"), "{result:#}");
         let code = "import subprocess, sys\np = subprocess.run([sys.executable, '-c', 'x = []\\nwhile True: x.append(bytearray(1 << 20))'])\nprint(p.returncode)\nsys.exit(p.returncode != 0)";
@@ -159,16 +204,27 @@ fn removed(_: Place) -> Outcome {
     block_on(async {
         let bench = with(&engines::docker_options());
         for how in ["rm -f", "kill"] {
+            expect_output(&bench.sandbox.execute(request("print('warm')").task_id("removed")).await, "warm\n")?;
             let code = "from hermes_tools import slow\nprint('before', flush=True)\nslow(60)";
             let remove = async {
                 tokio::time::sleep(Duration::from_secs(3)).await;
-                tokio::task::spawn_blocking(move || docker(&format!("{how} {}", container_of("removed")))).await.unwrap();
+                tokio::task::spawn_blocking(move || docker(&format!("{how} {}", container_of("removed"))))
+                    .await
+                    .unwrap();
                 Instant::now()
             };
             let (result, at) = tokio::join!(bench.sandbox.execute(request(code).task_id("removed")), remove);
             let result = json(&result);
-            ensure!(result["kind"] == "backend_lost" && at.elapsed() < Duration::from_secs(5), "{how}: {:?} {result:#}", at.elapsed());
-            ensure!(result["tool_calls"][0]["outcome"] == "unknown" && result["output"].as_str().unwrap().starts_with("before"), "{result:#}");
+            ensure!(
+                result["kind"] == "backend_lost" && at.elapsed() < Duration::from_secs(5),
+                "{how}: {:?} {result:#}",
+                at.elapsed()
+            );
+            ensure!(
+                result["tool_calls"][0]["outcome"] == "unknown"
+                    && result["output"].as_str().unwrap().starts_with("before"),
+                "{result:#}"
+            );
             expect_output(&bench.sandbox.execute(request("print('again')").task_id("removed")).await, "again\n")?;
         }
         bench.close().await;
@@ -179,16 +235,27 @@ fn removed(_: Place) -> Outcome {
 fn no_engine(_: Place) -> Outcome {
     block_on(async {
         let run = |endpoint: String| async move {
-            json(&Bench::with(docker::backend(&engines::docker_options(), &endpoint, None).unwrap(), config()).run("print(1)").await)
+            json(
+                &Bench::with(docker::backend(&engines::docker_options(), &endpoint, None).unwrap(), config())
+                    .run("print(1)")
+                    .await,
+            )
         };
         let result = run("unix:///nowhere/docker.sock".into()).await;
-        ensure!(result["kind"] == "backend_setup" && result["error"].as_str().unwrap().contains("systemctl start docker"), "{result:#}");
+        ensure!(
+            result["kind"] == "backend_setup" && result["error"].as_str().unwrap().contains("systemctl start docker"),
+            "{result:#}"
+        );
         let path = engines::home().join("silent.sock");
         let _ = std::fs::remove_file(&path);
         let _silent = std::os::unix::net::UnixListener::bind(&path)?;
         let started = Instant::now();
         let result = run(format!("unix://{}", path.display())).await;
-        ensure!(result["kind"] == "backend_setup" && started.elapsed() < Duration::from_secs(12), "{:?} {result:#}", started.elapsed());
+        ensure!(
+            result["kind"] == "backend_setup" && started.elapsed() < Duration::from_secs(12),
+            "{:?} {result:#}",
+            started.elapsed()
+        );
         Ok(())
     })
 }
@@ -203,10 +270,19 @@ fn idle(_: Place) -> Outcome {
         ensure!(bench.backend.environments().stop("idle-b").await);
         ensure!(container_of("idle-b").is_empty());
         // A container whose making is broken off does not stay.
-        let _ = tokio::time::timeout(Duration::from_millis(150), bench.sandbox.execute(request("print(1)").task_id("idle-c"))).await;
+        let _ = tokio::time::timeout(
+            Duration::from_millis(150),
+            bench.sandbox.execute(request("print(1)").task_id("idle-c")),
+        )
+        .await;
         tokio::time::sleep(Duration::from_secs(3)).await;
         bench.close().await;
-        let left = Command::new("sh").args(["-c", &format!("docker -H {} ps -aq --filter label=org.gloveport.task=idle-c", engines::docker_endpoint())]).output()?;
+        let left = Command::new("sh")
+            .args([
+                "-c",
+                &format!("docker -H {} ps -aq --filter label=org.gloveport.task=idle-c", engines::docker_endpoint()),
+            ])
+            .output()?;
         ensure!(left.stdout.is_empty(), "left behind");
         Ok(())
     })

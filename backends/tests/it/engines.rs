@@ -13,7 +13,8 @@ static STARTED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 
 /// Where keys, logs and data are. Children of this process use the same.
 pub fn home() -> PathBuf {
-    let dir = std::env::var_os("GP_TEST_HOME").map_or_else(|| std::env::temp_dir().join(format!("gp-it-{}", std::process::id())), PathBuf::from);
+    let dir = std::env::var_os("GP_TEST_HOME")
+        .map_or_else(|| std::env::temp_dir().join(format!("gp-it-{}", std::process::id())), PathBuf::from);
     std::fs::create_dir_all(&dir).unwrap();
     dir
 }
@@ -30,7 +31,11 @@ pub fn stop() {
 }
 
 pub fn has(program: &str) -> bool {
-    Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status().is_ok_and(|s| s.success())
+    Command::new("sh")
+        .args(["-c", &format!("command -v {program}")])
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
 }
 
 pub fn is_root() -> bool {
@@ -63,7 +68,9 @@ pub struct Sshd {
 pub fn sshd() -> &'static Sshd {
     static SSHD: OnceLock<Sshd> = OnceLock::new();
     SSHD.get_or_init(|| match std::env::var("GP_TEST_SSH_PORT") {
-        Ok(port) => Sshd { port: port.parse().unwrap(), key: home().join("key"), known_hosts: home().join("known_hosts") },
+        Ok(port) => {
+            Sshd { port: port.parse().unwrap(), key: home().join("key"), known_hosts: home().join("known_hosts") }
+        }
         Err(_) => start_sshd(),
     })
 }
@@ -87,7 +94,12 @@ fn start_sshd() -> Sshd {
     );
     std::fs::write(path("sshd_config"), config).unwrap();
     let log = std::fs::File::create(path("sshd.log")).unwrap();
-    let child = Command::new("/usr/sbin/sshd").args(["-D", "-e", "-f", &show("sshd_config")]).stderr(log).stdin(Stdio::null()).spawn().unwrap();
+    let child = Command::new("/usr/sbin/sshd")
+        .args(["-D", "-e", "-f", &show("sshd_config")])
+        .stderr(log)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
     STARTED.lock().unwrap().push(child);
     let known = std::fs::read_to_string(path("hostkey.pub")).unwrap();
     std::fs::write(path("known_hosts"), format!("[127.0.0.1]:{port} {known}")).unwrap();
@@ -171,7 +183,10 @@ fn start_docker() -> String {
         if Command::new("sh").args(["-c", &format!("{docker} version >/dev/null 2>&1")]).status().unwrap().success() {
             let file = image_file();
             if !file.exists() {
-                sh(&format!("mmdebstrap --variant=essential --include=python3 bookworm {}.new && mv {0}.new {0}", file.display()));
+                sh(&format!(
+                    "mmdebstrap --variant=essential --include=python3 bookworm {}.new && mv {0}.new {0}",
+                    file.display()
+                ));
             }
             sh(&format!("{docker} import {} {IMAGE}", file.display()));
             return endpoint;
@@ -210,5 +225,8 @@ pub fn containers(place: crate::harness::Place) -> Vec<String> {
     if place != crate::harness::Place::Docker {
         return Vec::new();
     }
-    sh(&format!("docker -H {} ps -aq --filter label=org.gloveport", docker_endpoint())).lines().map(str::to_owned).collect()
+    sh(&format!("docker -H {} ps -aq --filter label=org.gloveport", docker_endpoint()))
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }

@@ -95,7 +95,13 @@ fn no_python(_: Place) -> Outcome {
         ("version 2", Some("#!/bin/sh\nprintf '%s:%s 2.7.18 linux2;' \"$6\" \"$5\"; exit 3\n"), "is Python 2.7.18"),
         ("version 3.5", Some("#!/bin/sh\nprintf '%s:%s 3.5.2 linux;' \"$6\" \"$5\"; exit 3\n"), "is Python 3.5.2"),
         ("nothing", Some("#!/bin/sh\nexit 0\n"), "it ended at once"),
-        ("a message", Some("#!/bin/sh\necho 'Python was not found; run without arguments to install from the Store.' >&2\nexit 9\n"), "Python was not found"),
+        (
+            "a message",
+            Some(
+                "#!/bin/sh\necho 'Python was not found; run without arguments to install from the Store.' >&2\nexit 9\n",
+            ),
+            "Python was not found",
+        ),
         ("asks", Some("#!/bin/sh\nprintf 'Really? '\nread answer\nsleep 30\n"), "found: Really?"),
         ("noise", Some("#!/bin/sh\nyes\n"), "more than 64 KiB"),
     ];
@@ -103,19 +109,31 @@ fn no_python(_: Place) -> Outcome {
         if let Some(text) = text {
             write(&wrapper, text);
         }
-        let options = LocalOptions { unsafe_no_isolation: true, python: wrapper.display().to_string(), ..LocalOptions::default() };
+        let options = LocalOptions {
+            unsafe_no_isolation: true,
+            python: wrapper.display().to_string(),
+            ..LocalOptions::default()
+        };
         let started = Instant::now();
-        let result = block_on(async { json(&Bench::with(local::backend(&options, host_env()).unwrap(), config()).run("print(1)").await) });
+        let result = block_on(async {
+            json(&Bench::with(local::backend(&options, host_env()).unwrap(), config()).run("print(1)").await)
+        });
         ensure!(started.elapsed() < Duration::from_secs(12), "{name}: {:?}", started.elapsed());
         let error = result["error"].as_str().unwrap_or_default();
-        ensure!(result["kind"] == "backend_setup" && result["tool_calls_made"] == 0 && error.contains(expected), "{name}: {result:#}");
+        ensure!(
+            result["kind"] == "backend_setup" && result["tool_calls_made"] == 0 && error.contains(expected),
+            "{name}: {result:#}"
+        );
     }
     for version in ["2.7.18", "3.6.15", "3.7.16"] {
         let python = format!("{}/.pyenv/versions/{version}/bin/python", std::env::var("HOME")?);
         if Path::new(&python).exists() {
             let options = LocalOptions { unsafe_no_isolation: true, python, ..LocalOptions::default() };
-            let result = block_on(async { json(&Bench::with(local::backend(&options, host_env()).unwrap(), config()).run("print(1)").await) });
-            let wanted = if version.starts_with("2") { "is Python 2".to_owned() } else { format!("is Python {version}") };
+            let result = block_on(async {
+                json(&Bench::with(local::backend(&options, host_env()).unwrap(), config()).run("print(1)").await)
+            });
+            let wanted =
+                if version.starts_with("2") { "is Python 2".to_owned() } else { format!("is Python {version}") };
             ensure!(result["error"].as_str().unwrap_or_default().contains(&wanted), "{result:#}");
         }
     }
@@ -128,10 +146,17 @@ fn with_place(place: &Path) -> LocalOptions {
 
 fn bad_places(_: Place) -> Outcome {
     let dir = tempfile::tempdir()?;
-    let run = |options: &LocalOptions| block_on(async { json(&Bench::with(local::backend(options, host_env()).unwrap(), config()).run("print('ran')").await) });
+    let run = |options: &LocalOptions| {
+        block_on(async {
+            json(&Bench::with(local::backend(options, host_env()).unwrap(), config()).run("print('ran')").await)
+        })
+    };
     for bad in ["/nowhere/at/all", "/proc", "/etc/passwd"] {
         let result = run(&with_place(Path::new(bad)));
-        ensure!(result["kind"] == "backend_setup" && result["error"].as_str().unwrap().contains(bad), "{bad}: {result:#}");
+        ensure!(
+            result["kind"] == "backend_setup" && result["error"].as_str().unwrap().contains(bad),
+            "{bad}: {result:#}"
+        );
     }
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777))?;
     let result = run(&with_place(dir.path()));
@@ -155,7 +180,11 @@ fn lying_in_wait(_: Place) -> Outcome {
     let path = home.path().display().to_string();
     let mut env = host_env();
     env.retain(|(name, _)| name != "HOME");
-    env.extend([("HOME".to_owned(), path.clone()), ("PYTHONPATH".to_owned(), path.clone()), ("PYTHONSTARTUP".to_owned(), format!("{path}/json.py"))]);
+    env.extend([
+        ("HOME".to_owned(), path.clone()),
+        ("PYTHONPATH".to_owned(), path.clone()),
+        ("PYTHONSTARTUP".to_owned(), format!("{path}/json.py")),
+    ]);
     let options = LocalOptions { unsafe_no_isolation: true, python: engines::python(), ..LocalOptions::default() };
     let seen = std::sync::Arc::new(Seen::default());
     let sandbox = gloveport::Sandbox::builder()
@@ -174,7 +203,10 @@ fn without_doorbells(_: Place) -> Outcome {
     let options = LocalOptions { unsafe_no_isolation: true, poll: true, ..LocalOptions::default() };
     block_on(async {
         let bench = Bench::with(local::backend(&options, host_env()).unwrap(), config());
-        expect_output(&bench.run("from hermes_tools import echo\nfor i in range(20): echo(i)\nprint('ok')").await, "ok\n")?;
+        expect_output(
+            &bench.run("from hermes_tools import echo\nfor i in range(20): echo(i)\nprint('ok')").await,
+            "ok\n",
+        )?;
         ensure!(bench.backend.probe("default").await?.bell == "poll");
         Ok(())
     })
@@ -183,19 +215,36 @@ fn without_doorbells(_: Place) -> Outcome {
 fn disk_full(_: Place) -> Outcome {
     let dir = tempfile::tempdir()?;
     let at = dir.path().display().to_string();
-    let mount = |size: &str| engines::sh(&format!("umount {at} 2>/dev/null; mount -t tmpfs -o size={size},nr_inodes=60,mode=700 tmpfs {at}"));
-    let run = |code: &str| block_on(async { json(&Bench::with(local::backend(&with_place(dir.path()), host_env()).unwrap(), config()).run(code).await) });
+    let mount = |size: &str| {
+        engines::sh(&format!("umount {at} 2>/dev/null; mount -t tmpfs -o size={size},nr_inodes=60,mode=700 tmpfs {at}"))
+    };
+    let run = |code: &str| {
+        block_on(async {
+            json(&Bench::with(local::backend(&with_place(dir.path()), host_env()).unwrap(), config()).run(code).await)
+        })
+    };
     let outcome = (|| {
         mount("600k");
         let result = run(&format!("x = '{}'\nprint(1)", "y".repeat(900_000)));
-        ensure!(result["kind"] == "backend_setup" && result["error"].as_str().unwrap().contains("No space left"), "shipping: {result:#}");
-        let result = run("from hermes_tools import echo\ntry:\n  echo('x' * 900000)\nexcept OSError as e: print('request', e.errno)\nprint(echo(1))");
+        ensure!(
+            result["kind"] == "backend_setup" && result["error"].as_str().unwrap().contains("No space left"),
+            "shipping: {result:#}"
+        );
+        let result = run(
+            "from hermes_tools import echo\ntry:\n  echo('x' * 900000)\nexcept OSError as e: print('request', e.errno)\nprint(echo(1))",
+        );
         ensure!(result["output"] == "request 28\n1\n", "request: {result:#}");
         // Full while a call is under way: its answer comes in space that was taken before.
         let code = "import threading, time, os\nfrom hermes_tools import slow\ndef fill():\n  time.sleep(0.5)\n  try:\n    with open('fill', 'wb') as f:\n      while True: f.write(b'x' * 4096); f.flush()\n  except OSError as e: print(e.errno)\nt = threading.Thread(target=fill); t.start()\nprint(slow(1.5))\nt.join()\nos.unlink('fill')\nprint(slow(0))";
         let result = run(code);
-        ensure!(result["output"] == "28\n{'slept': 1.5}\n{'slept': 0}\n" || result["output"] == "28\n{'slept': 1.5}\n{'slept': 0.0}\n", "answer: {result:#}");
-        let result = run("import os\nn = 0\ntry:\n  while True: open('f%d' % n, 'w').close(); n += 1\nexcept OSError as e: print(e.errno)\nfrom hermes_tools import echo\ntry: echo(1)\nexcept OSError as e: print('call', e.errno)");
+        ensure!(
+            result["output"] == "28\n{'slept': 1.5}\n{'slept': 0}\n"
+                || result["output"] == "28\n{'slept': 1.5}\n{'slept': 0.0}\n",
+            "answer: {result:#}"
+        );
+        let result = run(
+            "import os\nn = 0\ntry:\n  while True: open('f%d' % n, 'w').close(); n += 1\nexcept OSError as e: print(e.errno)\nfrom hermes_tools import echo\ntry: echo(1)\nexcept OSError as e: print('call', e.errno)",
+        );
         ensure!(result["output"] == "28\ncall 28\n", "inodes: {result:#}");
         ensure!(run_dirs(dir.path()).is_empty(), "{:?}", run_dirs(dir.path()));
         Ok(())

@@ -88,7 +88,11 @@ print(answers[0] is not None and len(set(answers)) == 1)
 fn same_number(place: Place) -> Outcome {
     block_on(async {
         let bench = Bench::new(place);
-        let result = forge(&bench, "put(1, sealed(1, call(1))); get(1); print('before'); put(1, sealed(1, call(2))); time.sleep(20)").await;
+        let result = forge(
+            &bench,
+            "put(1, sealed(1, call(1))); get(1); print('before'); put(1, sealed(1, call(2))); time.sleep(20)",
+        )
+        .await;
         ensure!(result["status"] == "error" && result["kind"] == "protocol", "{result:#}");
         ensure!(result["output"].as_str().unwrap().starts_with("before") && bench.calls() == 1, "{result:#}");
         bench.close().await;
@@ -110,7 +114,10 @@ print([b'refused' in a for a in answers], time.time() - started < 2)
 print(sorted(n for n in os.listdir('.') if n.startswith('req')), os.path.exists('/etc/passwd'))
 ";
         let result = forge(&bench, body).await;
-        ensure!(result["output"] == "[True, True, True, True, True] True\n[] True\n" && bench.calls() == 0, "{result:#}");
+        ensure!(
+            result["output"] == "[True, True, True, True, True] True\n[] True\n" && bench.calls() == 0,
+            "{result:#}"
+        );
         bench.close().await;
         Ok(())
     })

@@ -46,6 +46,7 @@ impl Place {
 }
 
 pub type Outcome = anyhow::Result<()>;
+pub type Case = fn(Place) -> Outcome;
 
 /// One trial for each place; ignored where the place is missing.
 pub fn everywhere(name: &str, case: fn(Place) -> Outcome) -> Vec<Trial> {
@@ -76,7 +77,9 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 pub fn host_env() -> Vec<(String, String)> {
-    std::env::vars().filter(|(name, _)| ["PATH", "HOME", "USER", "LANG", "PYENV_VERSION"].contains(&name.as_str())).collect()
+    std::env::vars()
+        .filter(|(name, _)| ["PATH", "HOME", "USER", "LANG", "PYENV_VERSION"].contains(&name.as_str()))
+        .collect()
 }
 
 /// The backend of a place, as a newcomer would configure it.
@@ -121,16 +124,19 @@ struct Slow {
 
 pub fn tools(seen: &Arc<Seen>) -> Vec<Arc<dyn Tool>> {
     let counted = Arc::clone(seen);
-    let echo = tool_fn(ToolSpec::new::<Echo>("echo", "Gives its argument back.").effect(Effect::Read), move |args: Echo, _| {
-        let seen = Arc::clone(&counted);
-        async move {
-            seen.calls.fetch_add(1, Ordering::SeqCst);
-            if seen.values.lock().unwrap().len() < 1000 {
-                seen.values.lock().unwrap().push(args.value.clone());
+    let echo = tool_fn(
+        ToolSpec::new::<Echo>("echo", "Gives its argument back.").effect(Effect::Read),
+        move |args: Echo, _| {
+            let seen = Arc::clone(&counted);
+            async move {
+                seen.calls.fetch_add(1, Ordering::SeqCst);
+                if seen.values.lock().unwrap().len() < 1000 {
+                    seen.values.lock().unwrap().push(args.value.clone());
+                }
+                Ok(args.value)
             }
-            Ok(args.value)
-        }
-    });
+        },
+    );
     let counted = Arc::clone(seen);
     let slow = tool_fn(ToolSpec::new::<Slow>("slow", "Waits.").effect(Effect::Read), move |args: Slow, _| {
         let seen = Arc::clone(&counted);
@@ -250,7 +256,10 @@ pub fn processes_with(text: &str) -> Vec<u32> {
 /// Run directories in a place of this machine.
 pub fn run_dirs(place: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("gloveport-")).collect()
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("gloveport-"))
+        .collect()
 }
 
 /// In a child process of a test: runs one script on a place until it is killed. Gives the exit code for `main`.

@@ -136,7 +136,10 @@ fn many_runs(place: Place) -> Outcome {
     block_on(async {
         let bench = Bench::new(place);
         for n in 0..40 {
-            expect_output(&bench.run(&format!("from hermes_tools import echo\nprint(echo({n}))")).await, &format!("{n}\n"))?;
+            expect_output(
+                &bench.run(&format!("from hermes_tools import echo\nprint(echo({n}))")).await,
+                &format!("{n}\n"),
+            )?;
         }
         let code = "import os\nplace = os.path.dirname(os.path.dirname(os.environ['HERMES_RPC_DIR']))\nprint(sum(n.startswith('gloveport-') and os.stat(os.path.join(place, n)).st_uid == os.getuid() and n in os.environ['HERMES_RPC_DIR'] for n in os.listdir(place)))";
         expect_output(&bench.run(code).await, "1\n")?;

@@ -46,7 +46,11 @@ async fn open(place: Place, guard: bool) -> Ws {
             gloveport_backends::ssh::backend(&options).unwrap()
         }
         Place::Command => {
-            let options = gloveport_backends::command::CommandOptions { argv: vec!["/usr/bin/env".into()], workdir: root, ..Default::default() };
+            let options = gloveport_backends::command::CommandOptions {
+                argv: vec!["/usr/bin/env".into()],
+                workdir: root,
+                ..Default::default()
+            };
             gloveport_backends::command::backend(&options, host_env()).unwrap()
         }
         _ => backend(place),
@@ -54,7 +58,8 @@ async fn open(place: Place, guard: bool) -> Ws {
     if guard {
         backend = backend.guarded(Arc::new(|root: &Path, path: &Path, purpose| {
             let inside = path.strip_prefix(root).unwrap_or(path);
-            (inside == Path::new("secret") || purpose == Use::Write && inside.starts_with(".git")).then_some("credential file")
+            (inside == Path::new("secret") || purpose == Use::Write && inside.starts_with(".git"))
+                .then_some("credential file")
         }));
     }
     let workspace = backend.workspace("default").await.unwrap().unwrap();
@@ -74,7 +79,14 @@ impl Ws {
 }
 
 fn command(line: &str) -> Command {
-    Command { command: line.into(), workdir: None, timeout: Duration::from_secs(20), env: vec![], keep: (20_000, 30_000), confined: false }
+    Command {
+        command: line.into(),
+        workdir: None,
+        timeout: Duration::from_secs(20),
+        env: vec![],
+        keep: (20_000, 30_000),
+        confined: false,
+    }
 }
 
 fn write(path: &str, content: &'static [u8]) -> Change {
@@ -89,15 +101,22 @@ fn changes(place: Place) -> Outcome {
         ensure!(applied.directories == 2, "{applied:?}");
         ensure!(&w.read("a/b/c.txt", 0, 100).await?[..] == b"one\n" && &w.read("top", 1, 1).await?[..] == b"\0");
         ensure!(w.stat("a").await?.kind == FileKind::Directory && w.stat("top").await?.len == 2);
-        ensure!(w.stat("top").await?.modified.is_some_and(|at| at.elapsed().unwrap_or_default() < Duration::from_secs(3600)));
+        ensure!(
+            w.stat("top")
+                .await?
+                .modified
+                .is_some_and(|at| at.elapsed().unwrap_or_default() < Duration::from_secs(3600))
+        );
         let absolute = format!("{}/a/b/c.txt", w.root());
         ensure!(&w.read(&absolute, 0, 3).await?[..] == b"one");
         w.apply(vec![Change::Rename { from: "top".into(), to: "x/moved".into() }]).await?;
         ensure!(matches!(w.stat("top").await, Err(WorkspaceError::NotFound)));
-        let exists = w.apply(vec![Change::Rename { from: "x/moved".into(), to: "a/b/c.txt".into() }]).await.unwrap_err();
+        let exists =
+            w.apply(vec![Change::Rename { from: "x/moved".into(), to: "a/b/c.txt".into() }]).await.unwrap_err();
         ensure!(exists.to_string() == "it exists already", "{exists}");
         // All or nothing: the second change can't be done, so the first is not done either.
-        let failed = w.apply(vec![write("a/b/c.txt", b"two"), write("new/f", b"x"), write("a/b", b"x")]).await.unwrap_err();
+        let failed =
+            w.apply(vec![write("a/b/c.txt", b"two"), write("new/f", b"x"), write("a/b", b"x")]).await.unwrap_err();
         ensure!(failed.to_string() == "it is a directory, not a regular file", "{failed}");
         ensure!(&w.read("a/b/c.txt", 0, 100).await?[..] == b"one\n" && w.stat("new").await.is_err());
         ws.sh("chmod 754 a/b/c.txt; ln -s b/c.txt a/link").await;
@@ -127,7 +146,17 @@ fn outside(place: Place) -> Outcome {
         let w = &ws.workspace;
         ws.sh("mkdir d; ln -s /etc abs; ln -s ../../../../etc rel; ln -s d in; ln -s \"$PWD/d\" absin; ln -s loop loop; echo x > d/f").await;
         let up = "../".repeat(40) + "etc/passwd";
-        for path in ["/etc/passwd", "/etc/nothing-there", "..", &up, "./a/.././../x", "abs/passwd", "abs/nothing", "rel/passwd", "d/../../x"] {
+        for path in [
+            "/etc/passwd",
+            "/etc/nothing-there",
+            "..",
+            &up,
+            "./a/.././../x",
+            "abs/passwd",
+            "abs/nothing",
+            "rel/passwd",
+            "d/../../x",
+        ] {
             let read = w.read(path, 0, 10).await.unwrap_err();
             ensure!(matches!(read, WorkspaceError::Outside), "{path}: {read}");
             let written = w.apply(vec![write(path, b"x")]).await.unwrap_err();
@@ -149,7 +178,9 @@ fn special(place: Place) -> Outcome {
         let ws = open(place, false).await;
         let w = &ws.workspace;
         ws.sh("mkfifo fifo; ln -s /dev/zero zero; mkdir dir; truncate -s 100M sparse").await;
-        for (path, text) in [("fifo", "it is a FIFO, not a regular file"), ("dir", "it is a directory, not a regular file")] {
+        for (path, text) in
+            [("fifo", "it is a FIFO, not a regular file"), ("dir", "it is a directory, not a regular file")]
+        {
             let started = Instant::now();
             let refused = w.read(path, 0, 10).await.unwrap_err();
             ensure!(refused.to_string() == text && started.elapsed() < Duration::from_millis(500), "{refused}");
@@ -167,7 +198,9 @@ fn names(place: Place) -> Outcome {
     block_on(async {
         let ws = open(place, false).await;
         let w = &ws.workspace;
-        for name in ["new\nline", "quote'\"", "$(touch pwned)", "-rf", "*", "\u{202e}rtl", "\u{7}bell", "ü", "a b", ".hidden"] {
+        for name in
+            ["new\nline", "quote'\"", "$(touch pwned)", "-rf", "*", "\u{202e}rtl", "\u{7}bell", "ü", "a b", ".hidden"]
+        {
             w.apply(vec![write(name, b"1")]).await?;
             ensure!(&w.read(name, 0, 5).await?[..] == b"1", "{name:?}");
         }
@@ -186,21 +219,37 @@ fn commands(place: Place) -> Outcome {
     block_on(async {
         let ws = open(place, false).await;
         let w = &ws.workspace;
-        let done = w.run(Command { env: vec![("A".into(), "ä".into()), ("PATH".into(), "/nowhere".into())], ..command("echo out; echo err >&2; echo $A; pwd; exit 3") }).await?;
+        let done = w
+            .run(Command {
+                env: vec![("A".into(), "ä".into()), ("PATH".into(), "/nowhere".into())],
+                ..command("echo out; echo err >&2; echo $A; pwd; exit 3")
+            })
+            .await?;
         let text = String::from_utf8_lossy(&done.head).into_owned();
         ensure!(done.exit_code == Some(3) && text == format!("out\nerr\nä\n{}\n", w.root()), "{done:?}");
         let done = w.run(command("kill -9 $$")).await?;
         ensure!(done.exit_code == Some(137), "{done:?}");
         let done = w.run(Command { keep: (10, 20), ..command("seq 1 100000") }).await?;
-        ensure!(&done.head[..] == b"1\n2\n3\n4\n5\n" && done.tail.ends_with(b"99999\n100000\n") && done.tail.len() == 20, "{done:?}");
+        ensure!(
+            &done.head[..] == b"1\n2\n3\n4\n5\n" && done.tail.ends_with(b"99999\n100000\n") && done.tail.len() == 20,
+            "{done:?}"
+        );
         ensure!(done.total == 588_895, "{}", done.total);
         let started = Instant::now();
-        let done = w.run(Command { timeout: Duration::from_millis(500), ..command("echo before; sleep 100 & sleep 100") }).await?;
-        ensure!(done.exit_code.is_none() && &done.head[..] == b"before\n" && started.elapsed() < Duration::from_secs(5), "{done:?}");
+        let done = w
+            .run(Command { timeout: Duration::from_millis(500), ..command("echo before; sleep 100 & sleep 100") })
+            .await?;
+        ensure!(
+            done.exit_code.is_none() && &done.head[..] == b"before\n" && started.elapsed() < Duration::from_secs(5),
+            "{done:?}"
+        );
         w.apply(vec![write("sub/f", b"")]).await?;
         let done = w.run(Command { workdir: Some("sub".into()), ..command("ls") }).await?;
         ensure!(&done.head[..] == b"f\n", "{done:?}");
-        ensure!(matches!(w.run(Command { workdir: Some("/etc".into()), ..command("ls") }).await, Err(WorkspaceError::Outside)));
+        ensure!(matches!(
+            w.run(Command { workdir: Some("/etc".into()), ..command("ls") }).await,
+            Err(WorkspaceError::Outside)
+        ));
         if place != Place::Docker {
             ensure!(w.run(Command { confined: true, ..command("true") }).await.is_err());
         }
@@ -210,7 +259,10 @@ fn commands(place: Place) -> Outcome {
         let marker = format!("gp-cancel-{}-{}", std::process::id(), place.name());
         let line = format!("M={marker} sleep 603");
         let _ = tokio::time::timeout(Duration::from_millis(700), w.run(command(&line))).await;
-        tokio::task::spawn_blocking(move || wait_for(5.0, "the command is still there", || processes_with(&marker).is_empty())).await??;
+        tokio::task::spawn_blocking(move || {
+            wait_for(5.0, "the command is still there", || processes_with(&marker).is_empty())
+        })
+        .await??;
         ws.close().await;
         Ok(())
     })
@@ -228,7 +280,12 @@ fn guarded(place: Place) -> Outcome {
             let refused = w.read(path, 0, 10).await.unwrap_err();
             ensure!(refused.to_string() == "it is a credential file", "{path}: {refused}");
         }
-        for change in [write("alias", b"x"), write(".git/config", b"x"), write("hooks/new/deep", b"x"), Change::Remove { path: "secret".into() }] {
+        for change in [
+            write("alias", b"x"),
+            write(".git/config", b"x"),
+            write("hooks/new/deep", b"x"),
+            Change::Remove { path: "secret".into() },
+        ] {
             let refused = w.apply(vec![write("other", b"changed"), change.clone()]).await.unwrap_err();
             ensure!(refused.to_string() == "it is a credential file", "{change:?}: {refused}");
         }
@@ -243,7 +300,11 @@ fn shared(place: Place) -> Outcome {
         let ws = open(place, false).await;
         ws.workspace.apply(vec![write("in.txt", b"from a tool")]).await?;
         let sandbox = gloveport::Sandbox::builder().config(config()).backend(Arc::new(ws.backend)).build()?;
-        let result = sandbox.execute(gloveport::Request::new("print(open('in.txt').read())\nopen('out.txt', 'w').write('from a script')")).await;
+        let result = sandbox
+            .execute(gloveport::Request::new(
+                "print(open('in.txt').read())\nopen('out.txt', 'w').write('from a script')",
+            ))
+            .await;
         expect_output(&result, "from a tool\n")?;
         ensure!(&ws.workspace.read("out.txt", 0, 100).await?[..] == b"from a script");
         Ok(())

@@ -46,10 +46,10 @@ pub(crate) fn run(args: &RunArgs, global: &Global, host: &Host) -> Result<Exit, 
 
 fn prepare(args: &RunArgs, global: &Global, host: &Host, cancel: &Cancel) -> Result<(Sandbox, Request), Complaint> {
     let source = read_source(args)?;
-    let mut assembly = Assembly::new(&args.scope, global, host)?;
-    let config = &mut assembly.settings.config;
-    config.limits.memory = args.memory.or(config.limits.memory);
-    config.env.pass.extend(args.env.iter().cloned());
+    let assembly = Assembly::adjusted(&args.scope, global, host, |config| {
+        config.limits.memory = args.memory.or(config.limits.memory);
+        config.env.pass.extend(args.env.iter().cloned());
+    })?;
     let interrupt = cancel.clone();
     let approver = TerminalApprover::new(move || interrupt.cancel_with(signals::CTRL_C));
     let mut builder = assembly.into_builder(host);

@@ -97,6 +97,23 @@ asyncio.run(main())
         _, out, err = self.run_script(IMPORTS + "import asyncio\nx = await echo(1)\nprint(x, await asyncio.gather(echo(2), echo(3)))")
         self.assertEqual((out, err), ("{'ok': {'value': 1}} [{'ok': {'value': 2}}, {'ok': {'value': 3}}]\n", ""))
 
+    def test_plain_values_where_awaitables_are_wanted(self):
+        script = IMPORTS + """
+import asyncio
+x = await echo(1)
+async def main():
+    values = [echo(i) for i in range(3)]
+    print(values[0])
+    print(await asyncio.gather(*values))
+    task = asyncio.create_task(echo(7))
+    print(await task, await asyncio.wait_for(echo(8), 5))
+asyncio.run(main())
+"""
+        _, out, err = self.run_script(script)
+        one = "{'ok': {'value': %d}}"
+        expected = [one % 0, "[%s]" % ", ".join(one % n for n in range(3)), "%s %s" % (one % 7, one % 8)]
+        self.assertEqual((out.splitlines(), err), (expected, ""))
+
     def test_more_calls_than_may_be_under_way(self):
         script = IMPORTS + "import asyncio\nasync def main():\n  print(len(await asyncio.gather(*[echo(i) for i in range(100)])))\nasyncio.run(main())"
         self.assertEqual(self.run_script(script, outstanding=4)[1], "100\n")
