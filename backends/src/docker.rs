@@ -7,6 +7,7 @@
 mod container;
 mod endpoint;
 mod image;
+mod owner;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub use image::Progress;
 const LABEL: &str = "org.gloveport";
 /// The task that a container belongs to.
 const TASK_LABEL: &str = "org.gloveport.task";
+/// The process that made a container.
+const OWNER_LABEL: &str = "org.gloveport.owner";
 /// Who the keeper runs as: nobody that a script could be.
 const KEEPER_USER: &str = "65533:65533";
 /// Directory of scripts and tools inside.
@@ -184,6 +187,8 @@ pub struct Listed {
     pub name: String,
     /// The task it belongs to.
     pub task: String,
+    /// The process that made it, as the engine's labels say.
+    pub owner: String,
     /// `running`, `exited`…
     pub state: String,
     /// In words: `Up 3 minutes`.
@@ -197,12 +202,12 @@ pub async fn list(endpoint: &str) -> Result<Vec<Listed>, BackendError> {
     Ok(found)
 }
 
-/// Removes containers of ours: those of one task, or all that do not run any more. Returns how many.
+/// Removes containers of ours: those of one task, or all whose process is gone. Returns how many.
 pub async fn prune(endpoint: &str, task: Option<&str>) -> Result<usize, BackendError> {
     let docker = endpoint::connect(endpoint).await?;
     let mut removed = 0;
     for listed in ours(&docker).await.map_err(|error| engine_error(endpoint, error))? {
-        let wanted = task.map_or(listed.state != "running", |task| listed.task == task);
+        let wanted = task.map_or_else(|| is_abandoned(&listed), |task| listed.task == task);
         if wanted && remove(&docker, &listed.name).await {
             removed += 1;
         }
@@ -222,11 +227,21 @@ async fn ours(docker: &Docker) -> Result<Vec<Listed>, bollard::errors::Error> {
                 .and_then(|names| names.first().map(|name| name.trim_start_matches('/').to_owned()))
                 .or(summary.id)
                 .unwrap_or_default(),
-            task: summary.labels.and_then(|mut labels| labels.remove(TASK_LABEL)).unwrap_or_default(),
+            task: label(&summary.labels, TASK_LABEL),
+            owner: label(&summary.labels, OWNER_LABEL),
             state: summary.state.map(|state| state.to_string()).unwrap_or_default(),
             status: summary.status.unwrap_or_default(),
         })
         .collect())
+}
+
+fn label(labels: &Option<HashMap<String, String>>, name: &str) -> String {
+    labels.as_ref().and_then(|labels| labels.get(name).cloned()).unwrap_or_default()
+}
+
+/// Whether nobody will use a container again.
+fn is_abandoned(listed: &Listed) -> bool {
+    ["exited", "dead"].contains(&listed.state.as_str()) || owner::is_dead(&listed.owner)
 }
 
 async fn remove(docker: &Docker, name: &str) -> bool {
@@ -267,7 +282,7 @@ impl Provider for Engine {
         // Containers end by themselves when their host does; here go those whose engine could not remove them.
         let Ok(docker) = self.docker().await else { return };
         for listed in ours(docker).await.unwrap_or_default() {
-            if ["exited", "dead"].contains(&listed.state.as_str()) {
+            if is_abandoned(&listed) {
                 remove(docker, &listed.name).await;
             }
         }

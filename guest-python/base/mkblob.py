@@ -31,7 +31,7 @@ PREFIX = "/lib/python3.13"
 # Packages and modules that WASI cannot carry, or that make no sense in it.
 EXCLUDED_TOP = {
     # Tests and programs with a user interface.
-    "test", "idlelib", "tkinter", "turtle", "turtledemo", "curses", "_pyrepl", "antigravity", "this", "__hello__", "__phello__",
+    "test", "idlelib", "tkinter", "turtle", "turtledemo", "curses", "antigravity", "this", "__hello__", "__phello__",
     # Installing things.
     "ensurepip", "venv", "site-packages",
     # Need C modules that do not exist for WASI: _ctypes, _ssl, termios, msvcrt, _scproxy.
@@ -41,7 +41,7 @@ EXCLUDED = {
     "asyncio.windows_events", "asyncio.windows_utils",
     "dbm.gnu", "dbm.ndbm",
     "encodings.mbcs", "encodings.oem",
-    "multiprocessing.popen_spawn_win32", "multiprocessing.dummy.connection",
+    "multiprocessing.popen_spawn_win32",
     "xml.etree.cElementTree",
 }
 

@@ -238,7 +238,63 @@ static PyObject *module_set_tzif(PyObject *Py_UNUSED(module), PyObject *data) {
     Py_RETURN_NONE;
 }
 
+/* What a code object refers to; code objects have no traversal of their own. */
+static int make_immortal(PyObject *object, void *unused);
+
+static void make_code_immortal(PyCodeObject *code) {
+    PyObject *parts[] = {
+        code->co_consts, code->co_names, code->co_exceptiontable, code->co_localsplusnames, code->co_localspluskinds,
+        code->co_filename, code->co_name, code->co_qualname, code->co_linetable,
+    };
+    for (size_t at = 0; at < sizeof parts / sizeof *parts; at++) {
+        if (parts[at] != NULL) {
+            make_immortal(parts[at], NULL);
+        }
+    }
+}
+
+/* Goes down only where the collector's list will not lead: to untracked containers, code and keys of dicts. */
+static int make_immortal(PyObject *object, void *unused) {
+    if (_Py_IsImmortal(object)) {
+        return 0;
+    }
+    object->ob_refcnt = _Py_IMMORTAL_REFCNT;
+    if (PyCode_Check(object)) {
+        make_code_immortal((PyCodeObject *)object);
+    } else if (PyObject_IS_GC(object) && !PyObject_GC_IsTracked(object) && Py_TYPE(object)->tp_traverse != NULL) {
+        Py_TYPE(object)->tp_traverse(object, make_immortal, unused);
+    }
+    if (PyDict_Check(object)) {
+        PyObject *key;
+        PyObject *value;
+        Py_ssize_t position = 0;
+        while (PyDict_Next(object, &position, &key, &value)) {
+            make_immortal(key, unused);
+            make_immortal(value, unused);
+        }
+    }
+    return 0;
+}
+
+static int visit_tracked(PyObject *object, void *Py_UNUSED(arg)) {
+    make_immortal(object, NULL);
+    if (Py_TYPE(object)->tp_traverse != NULL) {
+        Py_TYPE(object)->tp_traverse(object, make_immortal, NULL);
+    }
+    return 1;
+}
+
+PyDoc_STRVAR(immortalize_doc,
+             "immortalize()\n--\n\nExempt all objects that exist now from reference counting.\n\n"
+             "A count that changes dirties the page it lies on, and each dirty page of a snapshot is copied.");
+
+static PyObject *module_immortalize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args)) {
+    PyUnstable_GC_VisitObjects(visit_tracked, NULL);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"immortalize", module_immortalize, METH_NOARGS, immortalize_doc},
     {"call", module_call, METH_O, call_doc},
     {"stdout_write", module_stdout_write, METH_O, stdout_write_doc},
     {"stderr_write", module_stderr_write, METH_O, stderr_write_doc},

@@ -8,3 +8,5 @@ mod kill;
 mod patch;
 mod support;
 mod terminal;
+#[cfg(feature = "web")]
+mod web;

@@ -26,12 +26,13 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::io::StreamReader;
 
-use super::{DockerOptions, KEEPER_USER, LABEL, TASK_LABEL, WORKDIR, engine_error, remove};
+use super::{DockerOptions, KEEPER_USER, LABEL, OWNER_LABEL, TASK_LABEL, WORKDIR, engine_error, owner, remove};
 use crate::relay::HEARTBEAT;
-use crate::remote::{Autopsy, Link, Remote, StderrTail};
+use crate::remote::{Autopsy, Link, Remote, StderrTail, printable};
 
-/// Ends 12 s after the last byte, or at the end of input.
-const KEEPER: &str = "import os, select\nwhile select.select([0], [], [], 12)[0] and os.read(0, 64): pass\n";
+/// Says that it is there, and ends 12 s after the last byte or at the end of input.
+const KEEPER: &str =
+    "import os, select\nos.write(1, b'ready')\nwhile select.select([0], [], [], 12)[0] and os.read(0, 64): pass\n";
 /// How long the engine may take over one request while a run waits.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take when nothing depends on the answer any more.
@@ -62,8 +63,9 @@ impl Container {
         docker.create_container(Some(made), body(options, task_id)).await.map_err(fail)?;
         let attach =
             AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stderr(true).stream(true).build();
-        let attached = docker.attach_container(&name, Some(attach)).await.map_err(fail)?;
+        let mut attached = docker.attach_container(&name, Some(attach)).await.map_err(fail)?;
         docker.start_container(&name, None).await.map_err(|error| not_started(endpoint, options, error))?;
+        ready(&mut attached, options).await?;
         verify(&docker, &name, options).await?;
         guard.name = None;
         let ended = Arc::new(AtomicBool::new(false));
@@ -75,7 +77,9 @@ impl Container {
 /// What the container is made of.
 fn body(options: &DockerOptions, task_id: &str) -> ContainerCreateBody {
     let strings = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-    let labels = [(LABEL, "1"), (TASK_LABEL, task_id)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let owner = owner::mine().unwrap_or_default();
+    let labels = [(LABEL, "1"), (TASK_LABEL, task_id), (OWNER_LABEL, &owner)];
+    let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
     ContainerCreateBody {
         image: Some(options.image.clone()),
         // The image's own entry point is not run.
@@ -139,18 +143,38 @@ fn not_started(endpoint: &str, options: &DockerOptions, error: Error) -> Backend
     engine_error(endpoint, error)
 }
 
+/// Waits for the keeper's first word. What comes instead says what is wrong with the image.
+async fn ready(attached: &mut AttachContainerResults, options: &DockerOptions) -> Result<(), BackendError> {
+    let mut said = Vec::new();
+    let listen = async {
+        while let Some(Ok(output)) = attached.output.next().await {
+            match output {
+                LogOutput::StdOut { message } if message.starts_with(b"ready") => return true,
+                other => said.extend_from_slice(&other.into_bytes()),
+            }
+        }
+        false
+    };
+    if timeout(PATIENCE, listen).await.unwrap_or(false) {
+        return Ok(());
+    }
+    let (image, python) = (&options.image, &options.python);
+    let said = printable(&said);
+    let found = if said.contains("No such file") || said.contains("not found") {
+        format!("it has no '{python}'")
+    } else if said.is_empty() {
+        format!("'{python}' there is not a working Python")
+    } else {
+        format!("'{python}' there is not a working Python: {said}")
+    };
+    Err(BackendError::setup(format!(
+        "Python 3.8 or newer is needed in the image {image}, but {found}. Choose another with `image`."
+    )))
+}
+
 /// Compares what the engine made with what was asked for: its defaults may differ.
 async fn verify(docker: &Docker, name: &str, options: &DockerOptions) -> Result<(), BackendError> {
-    let made = match timeout(PATIENCE, docker.inspect_container(name, None)).await {
-        Ok(Ok(made)) => made,
-        // A keeper that ended at once has its container removed already: Python is there but does not work.
-        _ => {
-            return Err(BackendError::setup(format!(
-                "The container ended at once: '{}' in the image {} is not a working Python 3.8 or newer.",
-                options.python, options.image
-            )));
-        }
-    };
+    let made = docker.inspect_container(name, None).await.map_err(|error| engine_error(name, error))?;
     let config = made.host_config.unwrap_or_default();
     let dropped = config
         .cap_drop

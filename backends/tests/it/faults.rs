@@ -39,6 +39,8 @@ fn host_killed(place: Place) -> Outcome {
     let code = format!(
         "import subprocess, os\nfrom hermes_tools import slow\nsubprocess.Popen(['/bin/sleep', '602'], env={{'M': '{marker}', 'D': os.environ['HERMES_RPC_DIR']}})\nslow(600)"
     );
+    // As it stands in the environment of the script's own child; the test's child has the code in its environment too.
+    let running = format!("M={marker}");
     let mut child = Command::new(std::env::current_exe()?)
         .env("GP_TEST_CHILD", place.name())
         .env("GP_TEST_CODE", code)
@@ -47,12 +49,12 @@ fn host_killed(place: Place) -> Outcome {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    wait_for(60.0, "the script did not start", || !processes_with(&marker).is_empty())?;
+    wait_for(60.0, "the script did not start", || !processes_with(&running).is_empty())?;
     let containers = engines::containers(place);
     std::thread::sleep(Duration::from_millis(500));
     child.kill()?;
     child.wait()?;
-    let gone = wait_for(15.0, "the script is still there", || processes_with(&marker).is_empty())?;
+    let gone = wait_for(15.0, "the script is still there", || processes_with(&running).is_empty())?;
     eprintln!("{}: {:.1} s after the host was killed its script was gone", place.name(), gone.as_secs_f64());
     if place == Place::Docker {
         wait_for(15.0, "a container is still there", || engines::containers(place).len() < containers.len())?;

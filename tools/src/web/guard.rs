@@ -148,6 +148,14 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_name_is_judged_by_what_it_resolves_to() {
+        let resolve = |guard: AddressGuard| async move { guard.resolve("localhost".parse().unwrap()).await.map(|found| found.count()) };
+        assert_eq!(resolve(AddressGuard::default()).await.unwrap_err().to_string(), PRIVATE);
+        let loopback = AddressGuard::new(vec!["127.0.0.1".parse().unwrap(), "::1".parse().unwrap()]);
+        assert!(resolve(loopback).await.unwrap() > 0);
+    }
+
     #[test]
     fn forms_of_addresses_are_seen_through() {
         let guard = AddressGuard::default();

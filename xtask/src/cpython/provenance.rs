@@ -16,6 +16,7 @@ const ZSTD_LEVEL: i32 = 19;
 struct Provenance {
     build: Build,
     outputs: Vec<Output>,
+    inputs: Vec<Input>,
     sources: Vec<Source>,
 }
 
@@ -34,6 +35,13 @@ struct Output {
     /// Of the contents before compression.
     sha256: String,
     len: usize,
+}
+
+/// A file of ours that the outputs were made from.
+#[derive(Serialize)]
+struct Input {
+    file: String,
+    sha256: String,
 }
 
 #[derive(Serialize)]
@@ -67,6 +75,7 @@ pub(crate) fn write_result(
             Output { file: "python.wasm.zst", sha256: sha256(wasm), len: wasm.len() },
             Output { file: "stdlib.tar.zst", sha256: sha256(stdlib), len: stdlib.len() },
         ],
+        inputs: inputs()?,
         sources: PINS
             .iter()
             .map(|pin| Source {
@@ -81,6 +90,21 @@ pub(crate) fn write_result(
     let text = format!("# Written by `cargo xtask cpython`.\n\n{}", toml::to_string(&provenance)?);
     std::fs::write(out.join("provenance.toml"), text)?;
     write_licenses(&out.join("licenses"), sources)
+}
+
+/// Our own sources, so that `cargo xtask tidy` can tell whether the base was built from what stands beside it.
+fn inputs() -> Result<Vec<Input>> {
+    let folder = crate::command::root().join("guest-python/base");
+    let mut inputs = Vec::new();
+    for entry in std::fs::read_dir(&folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| ["c", "h", "py"].iter().any(|wanted| extension == *wanted)) {
+            let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            inputs.push(Input { file, sha256: sha256(&std::fs::read(&path)?) });
+        }
+    }
+    inputs.sort_by(|a, b| a.file.cmp(&b.file));
+    Ok(inputs)
 }
 
 fn write_compressed(path: &Path, data: &[u8]) -> Result<()> {
