@@ -203,7 +203,10 @@ fn a_secret_of_the_environment_never_shows() {
     command.env("MY_API_KEY", secret);
     let output = place.finish(&mut command, b"");
     assert!(
-        output.stdout.lines().any(|line| line.split_whitespace().eq("MY_API_KEY the name says that it holds a secret".split(' ')))
+        output
+            .stdout
+            .lines()
+            .any(|line| line.split_whitespace().eq("MY_API_KEY the name says that it holds a secret".split(' ')))
             && !output.stdout.contains("horse"),
         "{output:?}"
     );

@@ -22,7 +22,8 @@ async fn main() -> Result<(), gloveport::BuildError> {
         tokio::time::sleep(Duration::from_secs(1)).await;
         stopper.cancel_with("the user pressed stop");
     });
-    let controls = Controls { cancel: Some(cancel), live: Some(Arc::new(|stream, text| println!("{stream:?}: {text}"))) };
+    let controls =
+        Controls { cancel: Some(cancel), live: Some(Arc::new(|stream, text| println!("{stream:?}: {text}"))) };
     let result = sandbox.execute_with(Request::new(SCRIPT), controls).await;
     println!("{}", result.to_json());
     assert_eq!(result.status, Status::Interrupted);

@@ -305,8 +305,16 @@ mod tests {
         let redactor = Redactor::new().unwrap();
         let denied = Err("Approval denied for terminal: it is not allowed by configuration.".to_owned());
         let rules = |rule| BTreeMap::from([("terminal".to_owned(), rule)]);
-        assert!(Approval::new(ApprovalMode::Deny, rules(ToolApproval::Allow)).check(&terminal("ls"), &redactor).await.is_ok());
-        assert_eq!(Approval::new(ApprovalMode::Off, rules(ToolApproval::Deny)).check(&terminal("ls"), &redactor).await, denied);
+        assert!(
+            Approval::new(ApprovalMode::Deny, rules(ToolApproval::Allow))
+                .check(&terminal("ls"), &redactor)
+                .await
+                .is_ok()
+        );
+        assert_eq!(
+            Approval::new(ApprovalMode::Off, rules(ToolApproval::Deny)).check(&terminal("ls"), &redactor).await,
+            denied
+        );
         assert_eq!(Approval::new(ApprovalMode::Deny, BTreeMap::new()).check(&terminal("ls"), &redactor).await, denied);
         assert!(Approval::new(ApprovalMode::Off, BTreeMap::new()).check(&terminal("ls"), &redactor).await.is_ok());
     }

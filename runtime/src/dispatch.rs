@@ -176,7 +176,10 @@ impl Dispatcher {
     fn admit(&self, request: ToolRequest) -> Result<(Arc<PreparedTool>, Map<String, Value>), Bytes> {
         let ToolRequest { tool: name, mut args } = request;
         let Some(tool) = self.config.tools.get(&name) else {
-            let text = format!("Tool '{name}' is not available in execute_code. Available: {}", self.config.tools.names_text());
+            let text = format!(
+                "Tool '{name}' is not available in execute_code. Available: {}",
+                self.config.tools.names_text()
+            );
             return Err(self.refuse(&name, &args, &text));
         };
         if self.made.load(Ordering::Relaxed) >= self.config.limits.max_tool_calls {

@@ -20,11 +20,17 @@ const HINTS: &[(&[&str], &str)] = &[
         &["TypeError: the JSON object must be str, bytes or bytearray, not"],
         "Tool results are already decoded: use them as dicts and lists, or `json_parse`, which accepts both.",
     ),
-    (&["AttributeError: 'str' object has no attribute 'get'"], "This tool answered with text; `json_parse(text)` decodes JSON in it."),
+    (
+        &["AttributeError: 'str' object has no attribute 'get'"],
+        "This tool answered with text; `json_parse(text)` decodes JSON in it.",
+    ),
     (&["subprocess"], "Processes can't be started here; call the `terminal` tool instead, if it is enabled."),
     (&["socket"], "There is no network here; call `web_search` or `web_extract` instead, if they are enabled."),
     (&["urllib"], "There is no network here; call `web_search` or `web_extract` instead, if they are enabled."),
-    (&["was never awaited"], "A coroutine was never awaited: write `await f(...)`, or run it with `asyncio.run(main())`."),
+    (
+        &["was never awaited"],
+        "A coroutine was never awaited: write `await f(...)`, or run it with `asyncio.run(main())`.",
+    ),
     (&["MemoryError"], "The script ran out of memory: process the data piece by piece."),
 ];
 
@@ -36,9 +42,9 @@ pub(crate) fn of(ending: &Ending, stderr: &Clean, module: &str) -> Option<Clean>
             .iter()
             .find(|(parts, _)| parts.iter().all(|part| stderr.as_str().contains(&part.replace("{module}", module))))
             .map(|(_, hint)| Clean::from_static(hint)),
-        Ending::TimedOut(_) => {
-            Some(Clean::from_static("The script ran out of time: do less in one run, or make tool calls at the same time."))
-        }
+        Ending::TimedOut(_) => Some(Clean::from_static(
+            "The script ran out of time: do less in one run, or make tool calls at the same time.",
+        )),
         Ending::Interrupted(_) | Ending::Failed(..) => None,
     }
 }

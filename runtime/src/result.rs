@@ -158,7 +158,8 @@ impl RunResult {
 
     /// A run that started, put into the contract's words.
     pub(crate) fn assemble(backend: &'static str, isolation: Isolation, remains: Remains) -> Self {
-        let Remains { ending, stdout, stderr, tally, list_calls, duration, approval_wait, hint, spill_path, warnings } = remains;
+        let Remains { ending, stdout, stderr, tally, list_calls, duration, approval_wait, hint, spill_path, warnings } =
+            remains;
         let Worded { status, kind, exit_code, output, error } = word(&ending, &stdout.text, &stderr.text);
         Self {
             status,

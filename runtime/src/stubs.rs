@@ -96,7 +96,11 @@ fn params(schema: &Value) -> Vec<Param> {
 fn annotation(property: &Value, required: bool) -> String {
     let base = base_annotation(property);
     let null_default = !required && property.get("default").is_none_or(Value::is_null);
-    if null_default && base != "Any" && !base.split(" | ").any(|t| t == "None") { format!("{base} | None") } else { base }
+    if null_default && base != "Any" && !base.split(" | ").any(|t| t == "None") {
+        format!("{base} | None")
+    } else {
+        base
+    }
 }
 
 fn base_annotation(property: &Value) -> String {
@@ -202,7 +206,9 @@ pub fn signature(spec: &ToolSpec) -> String {
 /// A type stub (`.pyi`) of the whole module, helpers included.
 pub fn pyi<'a>(specs: impl IntoIterator<Item = &'a ToolSpec>, module: &str) -> String {
     let mut out = format!("\"\"\"Tools of the host, as `{module}` offers them to a script.\"\"\"\n\n");
-    out.push_str("from collections.abc import Callable\nfrom typing import Any, Literal, TypeVar\n\n_T = TypeVar(\"_T\")\n");
+    out.push_str(
+        "from collections.abc import Callable\nfrom typing import Any, Literal, TypeVar\n\n_T = TypeVar(\"_T\")\n",
+    );
     for spec in specs {
         let doc = docstring(&stub(spec));
         let _ = write!(out, "\ndef {}:\n    {}\n    ...\n", signature(spec), doc);
@@ -281,7 +287,10 @@ mod tests {
     fn json_is_what_the_shim_reads() {
         let stubs = ToolStubs::new([&spec()]);
         let value: Value = serde_json::from_str(&stubs.json).unwrap();
-        assert_eq!(value[0]["params"][0], json!({"name": "path", "type": "str", "required": true, "doc": "Which file."}));
+        assert_eq!(
+            value[0]["params"][0],
+            json!({"name": "path", "type": "str", "required": true, "doc": "Which file."})
+        );
         assert_eq!(value[0]["params"][1], json!({"name": "limit", "type": "int", "required": false, "default": 500}));
     }
 }

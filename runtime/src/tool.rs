@@ -98,7 +98,10 @@ pub struct ToolContext {
 
 impl fmt::Debug for ToolContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolContext").field("run_id", &self.run_id).field("task_id", &self.task_id).finish_non_exhaustive()
+        f.debug_struct("ToolContext")
+            .field("run_id", &self.run_id)
+            .field("task_id", &self.task_id)
+            .finish_non_exhaustive()
     }
 }
 

@@ -60,9 +60,17 @@ const CASES: &[Case] = &[
     error("json nesting", "import json\njson.loads('['*100000)", Kind::Script, Some(1)),
     success("json nesting caught", "import json\ntry: json.loads('['*1200)\nexcept ValueError: print('no')", "no\n"),
     error("parser nesting", "eval('('*5000)", Kind::Script, Some(1)),
-    success("parser nesting caught", "try: compile('('*150+'x'+')'*150,'a','eval'); print('fine')\nexcept (SyntaxError, MemoryError, RecursionError): print('fine')", "fine\n"),
+    success(
+        "parser nesting caught",
+        "try: compile('('*150+'x'+')'*150,'a','eval'); print('fine')\nexcept (SyntaxError, MemoryError, RecursionError): print('fine')",
+        "fine\n",
+    ),
     error("recursion", "import sys\nsys.setrecursionlimit(10**5)\ndef f(): f()\nf()", Kind::Script, Some(1)),
-    success("repr of a deep list", "x=[]\nfor _ in range(100000): x=[x]\ntry: repr(x)\nexcept RecursionError: print('deep')", "deep\n"),
+    success(
+        "repr of a deep list",
+        "x=[]\nfor _ in range(100000): x=[x]\ntry: repr(x)\nexcept RecursionError: print('deep')",
+        "deep\n",
+    ),
     timeout("big power", "10**10**8"),
     timeout("regex", "import re\nre.match(r'(a+)+$', 'a'*60+'b')"),
     timeout("sleep", "import time\ntime.sleep(1e9)"),
@@ -283,9 +291,18 @@ async fn r31_a_thousand_runs_leave_nothing_behind() {
 }
 
 async fn p37_any_exit_code_survives() {
-    for (argument, code) in
-        [("0", 0), ("3", 3), ("124", 124), ("130", 130), ("137", 137), ("255", 255), ("256", 256), ("-1", -1), ("None", 0), ("True", 1)]
-    {
+    for (argument, code) in [
+        ("0", 0),
+        ("3", 3),
+        ("124", 124),
+        ("130", 130),
+        ("137", 137),
+        ("255", 255),
+        ("256", 256),
+        ("-1", -1),
+        ("None", 0),
+        ("True", 1),
+    ] {
         let result = run(&format!("import sys; sys.exit({argument})")).await;
         assert_eq!(result.exit_code, Some(code), "{argument}: {}", result.to_json());
     }
@@ -325,7 +342,9 @@ print(_gloveport.call(b'\\x03' + (-1).to_bytes(8, 'little', signed=True) + (99).
     let result = run(code).await;
     assert!(printed(&result).ends_with("b'c\\x00\\x00\\x00{\"error\": \"no such call\"}'\n"), "{}", result.to_json());
     let tight = configured(|config| config.limits.outstanding_calls = 1);
-    let result = tight.execute(Request::new("import _gloveport\n_gloveport.call(b'\\x02{}')\n_gloveport.call(b'\\x02{}')")).await;
+    let result = tight
+        .execute(Request::new("import _gloveport\n_gloveport.call(b'\\x02{}')\n_gloveport.call(b'\\x02{}')"))
+        .await;
     assert_eq!(result.exit_code, Some(1));
 }
 

@@ -88,10 +88,7 @@ print(db.execute('select sum(b) from t').fetchone()[0], sqlite3.connect(':memory
 print(datetime.datetime(2026, 7, 1, tzinfo=zoneinfo.ZoneInfo('Europe/Paris')).isoformat(), len(zoneinfo.available_timezones()) > 500)
 with tempfile.NamedTemporaryFile('w+') as f: f.write('x'); f.seek(0); print(f.read())";
     let hashes = hex_lines();
-    assert_eq!(
-        printed(&run(code).await),
-        format!("{hashes}328350 4.0\n2026-07-01T00:00:00+02:00 True\nx\n")
-    );
+    assert_eq!(printed(&run(code).await), format!("{hashes}328350 4.0\n2026-07-01T00:00:00+02:00 True\nx\n"));
 }
 
 /// RFC 6070's PBKDF2 vector with SHA-256, and known digests of the empty text; the scrypt value is from OpenSSL.
@@ -143,10 +140,13 @@ async fn c7_a_tool_may_run_another_script() {
         code: String,
     }
     let inner = sandbox();
-    let nested = tool_fn(ToolSpec::new::<Code>("nested", "Runs a script.").effect(Effect::Read), move |args: Code, _| {
-        let inner = inner.clone();
-        async move { Ok(serde_json::from_str(&inner.execute(Request::new(args.code)).await.to_json()).unwrap_or_default()) }
-    });
+    let nested =
+        tool_fn(ToolSpec::new::<Code>("nested", "Runs a script.").effect(Effect::Read), move |args: Code, _| {
+            let inner = inner.clone();
+            async move {
+                Ok(serde_json::from_str(&inner.execute(Request::new(args.code)).await.to_json()).unwrap_or_default())
+            }
+        });
     let outer = crate::harness::builder().tool(nested).build().expect("a sandbox");
     let code = "from hermes_tools import nested\nprint(nested('print(6 * 7)')['output'])";
     assert_eq!(printed(&outer.execute(Request::new(code)).await), "42\n\n");
@@ -159,7 +159,12 @@ async fn hints_name_the_remedy() {
     assert_eq!(hint("print(1)").await, None);
     assert!(hint("import pandas").await.expect("a hint").starts_with("Packages can't be installed here."));
     assert!(hint("from hermes_tools import nope").await.expect("a hint").starts_with("Import only the tools"));
-    assert!(hint("import json\nfrom hermes_tools import echo\njson.loads(echo({}))").await.expect("a hint").contains("json_parse"));
+    assert!(
+        hint("import json\nfrom hermes_tools import echo\njson.loads(echo({}))")
+            .await
+            .expect("a hint")
+            .contains("json_parse")
+    );
     assert_eq!(run("import pandas").await.hint, None, "only when asked for");
 }
 
@@ -206,7 +211,8 @@ async fn s10_a_planted_secret_shows_in_no_sink() {
             live: Some(std::sync::Arc::new(move |_, text| sink.lock().expect("a lock").push_str(text.as_str()))),
             ..gloveport::Controls::default()
         };
-        let request = Request::new(&script).list_tool_calls(true).hints(true).timeout_secs(5.0).filename(format!("{canary}.py"));
+        let request =
+            Request::new(&script).list_tool_calls(true).hints(true).timeout_secs(5.0).filename(format!("{canary}.py"));
         let json = sandbox.execute_with(request, controls).await.to_json();
         let live = seen.lock().expect("a lock").clone();
         for i in 0..=canary.len() - 8 {

@@ -186,7 +186,9 @@ async fn live_output_never_shows_a_secret_that_is_split() {
     let secret = ["ghp_", &"aB3dE5fG7h".repeat(4)[..36]].concat();
     let (controls, seen) = live();
     let (first, second) = secret.split_at(20);
-    let code = format!("import time\nprint('key: {first}', end='', flush=True)\ntime.sleep(0.5)\nprint('{second}')\nprint('end')");
+    let code = format!(
+        "import time\nprint('key: {first}', end='', flush=True)\ntime.sleep(0.5)\nprint('{second}')\nprint('end')"
+    );
     printed(&sandbox().execute_with(Request::new(code), controls).await);
     let shown: String = seen.lock().expect("a lock").iter().map(|(_, _, text)| text.as_str()).collect();
     assert!(!(0..secret.len() - 8).any(|i| shown.contains(&secret[i..i + 8])), "{shown}");

@@ -19,10 +19,16 @@ use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let trials: Vec<Trial> =
-        [cases::trials(), hostile::trials(), library::trials(), lifecycle::trials(), seal::trials(), tool_calls::trials()]
-            .into_iter()
-            .flatten()
-            .collect();
+    let trials: Vec<Trial> = [
+        cases::trials(),
+        hostile::trials(),
+        library::trials(),
+        lifecycle::trials(),
+        seal::trials(),
+        tool_calls::trials(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

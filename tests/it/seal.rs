@@ -37,7 +37,8 @@ fn workspace() -> (tempfile::TempDir, std::path::PathBuf) {
 
 /// Python that tries each expression and prints its value or the name of its error.
 fn attempts(expressions: &[&str]) -> String {
-    let mut code = String::from("import os\ndef t(f):\n    try: print(f())\n    except Exception as e: print(type(e).__name__)\n");
+    let mut code =
+        String::from("import os\ndef t(f):\n    try: print(f())\n    except Exception as e: print(type(e).__name__)\n");
     for expression in expressions {
         code.push_str(&format!("t(lambda: {expression})\n"));
     }
@@ -171,7 +172,8 @@ print('done')";
 }
 
 async fn n1_the_environment_is_what_was_configured() {
-    let environment = [("PATH", "/bin"), ("LANG", "C.UTF-8"), ("OPENAI_API_KEY", "x"), ("PATHTOKEN", "x"), ("FOO", "x")];
+    let environment =
+        [("PATH", "/bin"), ("LANG", "C.UTF-8"), ("OPENAI_API_KEY", "x"), ("PATHTOKEN", "x"), ("FOO", "x")];
     let sandbox = builder().environment(environment.map(|(k, v)| (k.into(), v.into()))).build().expect("a sandbox");
     let code = "import os\nfor k in sorted(os.environ): print(k)";
     let names = printed(&sandbox.execute(Request::new(code).timezone("Europe/Paris")).await);
@@ -187,11 +189,7 @@ async fn n6_a_secret_that_is_passed_through_is_masked() {
     let mut config = gloveport::Config::default();
     config.env.pass = vec!["MY_TOKEN".into()];
     let value = "correct-horse-42-battery";
-    let sandbox = builder()
-        .config(config)
-        .environment([("MY_TOKEN".into(), value.into())])
-        .build()
-        .expect("a sandbox");
+    let sandbox = builder().config(config).environment([("MY_TOKEN".into(), value.into())]).build().expect("a sandbox");
     let code = "import os\nv = os.environ['MY_TOKEN']\nprint(len(v), v, v[::-1], v.encode().hex())";
     let output = printed(&sandbox.execute(Request::new(code)).await);
     assert!(output.starts_with("24 [REDACTED"), "{output}");
@@ -229,7 +227,10 @@ async fn project_mode_imports_from_the_grant_but_never_over_the_standard_library
 }
 
 async fn two_runs_do_not_see_each_other() {
-    printed(&run("open('/tmp/left', 'w').write('x'); open('here', 'w').write('x'); import builtins; builtins.left = 1").await);
+    printed(
+        &run("open('/tmp/left', 'w').write('x'); open('here', 'w').write('x'); import builtins; builtins.left = 1")
+            .await,
+    );
     let code = "import os, builtins\nprint(os.listdir('/tmp'), os.listdir('.'), hasattr(builtins, 'left'))";
     assert_eq!(printed(&sandbox().execute(Request::new(code)).await), "[] [] False\n");
 }

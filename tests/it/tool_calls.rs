@@ -43,12 +43,27 @@ print('on')";
 
 async fn ten_calls_submitted_together_take_the_time_of_one() {
     let ways = [
-        ("gather", "import asyncio\nasync def main(): return await asyncio.gather(*[pause(200, i) for i in range(10)])\nr = asyncio.run(main())"),
+        (
+            "gather",
+            "import asyncio\nasync def main(): return await asyncio.gather(*[pause(200, i) for i in range(10)])\nr = asyncio.run(main())",
+        ),
         ("top-level await", "import asyncio\nr = await asyncio.gather(*[pause(200, i) for i in range(10)])"),
-        ("to_thread", "import asyncio\nr = await asyncio.gather(*[asyncio.to_thread(pause, 200, i) for i in range(10)])"),
-        ("map", "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(10) as p: r = list(p.map(lambda i: pause(200, i), range(10)))"),
-        ("submit", "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(10) as p: r = [f.result() for f in [p.submit(pause, 200, i) for i in range(10)]]"),
-        ("threads", "import threading\nr = [None] * 10\ndef work(i): r[i] = pause(200, i)\nts = [threading.Thread(target=work, args=(i,)) for i in range(10)]\nfor t in ts: t.start()\nfor t in ts: t.join()"),
+        (
+            "to_thread",
+            "import asyncio\nr = await asyncio.gather(*[asyncio.to_thread(pause, 200, i) for i in range(10)])",
+        ),
+        (
+            "map",
+            "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(10) as p: r = list(p.map(lambda i: pause(200, i), range(10)))",
+        ),
+        (
+            "submit",
+            "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(10) as p: r = [f.result() for f in [p.submit(pause, 200, i) for i in range(10)]]",
+        ),
+        (
+            "threads",
+            "import threading\nr = [None] * 10\ndef work(i): r[i] = pause(200, i)\nts = [threading.Thread(target=work, args=(i,)) for i in range(10)]\nfor t in ts: t.start()\nfor t in ts: t.join()",
+        ),
     ];
     for (way, body) in ways {
         let code = format!("from hermes_tools import pause\n{body}\nprint([x['tag'] for x in r] == list(range(10)))");
@@ -96,7 +111,8 @@ for kw in ({}, {'a': '1'}, {'a': None}, {'a': 1.5}, {'a': 1, 'background': True}
     let errors: Vec<&str> = output.lines().collect();
     for (error, named) in errors.iter().zip(named) {
         // Python writes a text in double quotes when it holds single ones.
-        let quoted = if named.contains('"') { format!("'{}'", named.replace('\'', "\\'")) } else { format!("\"{named}\"") };
+        let quoted =
+            if named.contains('"') { format!("'{}'", named.replace('\'', "\\'")) } else { format!("\"{named}\"") };
         assert_eq!(*error, format!("{{'error': {quoted}}}"));
     }
     assert_eq!((errors.len(), result.tool_calls_made, result.refused_calls), (6, 0, 6));

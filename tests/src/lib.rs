@@ -63,20 +63,29 @@ fn one() -> i64 {
 pub fn probe_tools() -> Vec<Arc<dyn Tool>> {
     let spec = |spec: ToolSpec| spec.effect(Effect::Read);
     vec![
-        tool_fn(spec(ToolSpec::new::<Echo>("echo", "Answers with its argument.")), |args: Echo, _| async { Ok(args.value) }),
+        tool_fn(spec(ToolSpec::new::<Echo>("echo", "Answers with its argument.")), |args: Echo, _| async {
+            Ok(args.value)
+        }),
         tool_fn(spec(ToolSpec::new::<Pause>("pause", "Answers after a while.")), |args: Pause, _| async move {
             tokio::time::sleep(Duration::from_millis(args.ms)).await;
             Ok(json!({ "ms": args.ms, "tag": args.tag }))
         }),
-        tool_fn(spec(ToolSpec::new::<Pause>("block", "Blocks its thread, as handlers should not.")), |args: Pause, _| async move {
-            std::thread::sleep(Duration::from_millis(args.ms));
-            Ok(json!({ "ms": args.ms }))
-        }),
+        tool_fn(
+            spec(ToolSpec::new::<Pause>("block", "Blocks its thread, as handlers should not.")),
+            |args: Pause, _| async move {
+                std::thread::sleep(Duration::from_millis(args.ms));
+                Ok(json!({ "ms": args.ms }))
+            },
+        ),
         tool_fn(spec(ToolSpec::new::<Add>("add", "Adds two integers.")), |args: Add, _| async move {
             Ok(args.a.wrapping_add(args.b).into())
         }),
-        tool_fn(spec(ToolSpec::new::<Text>("fail", "Fails.")), |args: Text, _| async move { Err(ToolError::Failed(args.text)) }),
-        tool_fn(spec(ToolSpec::new::<Nothing>("boom", "Panics.")), |_: Nothing, _| async { panic!("boom with sk-secret") }),
+        tool_fn(spec(ToolSpec::new::<Text>("fail", "Fails.")), |args: Text, _| async move {
+            Err(ToolError::Failed(args.text))
+        }),
+        tool_fn(spec(ToolSpec::new::<Nothing>("boom", "Panics.")), |_: Nothing, _| async {
+            panic!("boom with sk-secret")
+        }),
         tool_fn(spec(ToolSpec::new::<Size>("content", "Answers with many bytes.")), |args: Size, _| async move {
             Ok(json!({ "content": "x".repeat(args.bytes) }))
         }),

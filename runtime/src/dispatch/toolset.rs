@@ -54,7 +54,9 @@ pub enum ToolSetError {
     #[error("two tools are named '{0}'")]
     Duplicate(String),
     /// A name is not a Python identifier, or is taken by a helper of the module.
-    #[error("'{0}' can't be a tool's name: it must be a Python identifier that is no keyword and no helper of the module")]
+    #[error(
+        "'{0}' can't be a tool's name: it must be a Python identifier that is no keyword and no helper of the module"
+    )]
     Name(String),
     /// A schema is broken.
     #[error("the schema of tool '{tool}' can't be used: {problem}")]
@@ -141,9 +143,9 @@ impl EnabledTools {
 
 /// Python's keywords: none of them can name a function.
 const KEYWORDS: &[&str] = &[
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif",
-    "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or",
-    "pass", "raise", "return", "try", "while", "with", "yield",
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 /// Names that the module has of its own.
 const HELPERS: &[&str] = &["json_parse", "shell_quote", "retry"];

@@ -10,8 +10,9 @@ impl RunResult {
     /// The contract's object as one line of valid UTF-8, non-ASCII kept.
     pub fn to_json(&self) -> String {
         // Strings, numbers and lists of them: serializing can't fail. If it ever did, the caller still gets an object that says so.
-        serde_json::to_string(self)
-            .unwrap_or_else(|_| String::from(r#"{"status":"error","error":"the result can't be shown","kind":"internal"}"#))
+        serde_json::to_string(self).unwrap_or_else(|_| {
+            String::from(r#"{"status":"error","error":"the result can't be shown","kind":"internal"}"#)
+        })
     }
 }
 

@@ -38,7 +38,8 @@ impl Capture {
         };
         let stdout = lane(Limits::with_ratio(config.max_stdout, config.head_ratio));
         let stderr = lane(Limits::head_only(config.max_stderr));
-        let spill = config.spill.as_ref().map(|_| Collector::new(Limits::head_only(SPILL_BYTES).with_margin_for(redactor)));
+        let spill =
+            config.spill.as_ref().map(|_| Collector::new(Limits::head_only(SPILL_BYTES).with_margin_for(redactor)));
         Arc::new(Self { state: Mutex::new(State { stdout, stderr, spill, closed: false }), live })
     }
 

@@ -1,6 +1,9 @@
 //! The file with the whole output of a run whose result was cut.
 
-#![expect(clippy::disallowed_methods, reason = "this file owns the spill files; their directory comes from configuration")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file owns the spill files; their directory comes from configuration"
+)]
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};

@@ -204,7 +204,13 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
     Ok(())
 }
 
-async fn call(mut caller: Caller<'_, Guest>, start: usize, len: usize, out: usize, cap: usize) -> wasmtime::Result<i32> {
+async fn call(
+    mut caller: Caller<'_, Guest>,
+    start: usize,
+    len: usize,
+    out: usize,
+    cap: usize,
+) -> wasmtime::Result<i32> {
     let Some(memory) = caller.data().memory else {
         return Err(ProtocolViolation("host call before the instance was ready").into());
     };

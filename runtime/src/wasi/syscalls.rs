@@ -33,7 +33,8 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> Result<()> {
     linker.func_wrap_async(MODULE, "fd_renumber", |caller, (from, to): (i32, i32)| {
         Box::new(fd_renumber(caller, from, to))
     })?;
-    linker.func_wrap_async(MODULE, "fd_write", |caller, args: (i32, i32, i32, i32)| Box::new(fd_write(caller, args)))?;
+    linker
+        .func_wrap_async(MODULE, "fd_write", |caller, args: (i32, i32, i32, i32)| Box::new(fd_write(caller, args)))?;
     linker.func_wrap_async(MODULE, "fd_pwrite", |caller, args: (i32, i32, i32, i64, i32)| {
         Box::new(fd_pwrite(caller, args))
     })?;

@@ -107,8 +107,18 @@ fn printed(result: &RunResult) -> Outcome<String> {
     }
 }
 
+/// The interpreter itself: `python3` may be a wrapper of a version manager, which costs more than Python does.
+fn interpreter() -> &'static str {
+    static INTERPRETER: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    INTERPRETER.get_or_init(|| {
+        let asked = command("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+        let path = asked.ok().and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
+        if path.trim().is_empty() { "python3".to_owned() } else { path.trim().to_owned() }
+    })
+}
+
 fn python(code: &str) -> Outcome<String> {
-    let output = command("python3").args(["-c", code]).stdin(Stdio::null()).output()?;
+    let output = command(interpreter()).args(["-c", code]).stdin(Stdio::null()).output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
     }
@@ -154,7 +164,12 @@ fn fresh(runtime: &tokio::runtime::Runtime, on_demand: &Sandbox, pooled: &Sandbo
     for (name, times) in [("on demand", demand_times), ("pooled", pooled_times)] {
         let (p50, p99) = percentiles(times);
         let against = format!("{python:.1?} (`python3 -c`)");
-        row(&format!("fresh sandbox + `print(\"hi\")`, {name}"), &format!("{p50:.2?} (p99 {p99:.2?})"), &against, &ratio(p50, python));
+        row(
+            &format!("fresh sandbox + `print(\"hi\")`, {name}"),
+            &format!("{p50:.2?} (p99 {p99:.2?})"),
+            &against,
+            &ratio(p50, python),
+        );
     }
     Ok(())
 }
@@ -167,7 +182,12 @@ fn cold_process() -> Outcome<()> {
         theirs.push(time(|| python(HI))?);
     }
     let ((ours, _), (theirs, _)) = (percentiles(ours), percentiles(theirs));
-    row("whole process, `gloveport run`", &format!("{ours:.1?}"), &format!("{theirs:.1?} (`python3 -c`)"), &ratio(ours, theirs));
+    row(
+        "whole process, `gloveport run`",
+        &format!("{ours:.1?}"),
+        &format!("{theirs:.1?} (`python3 -c`)"),
+        &ratio(ours, theirs),
+    );
     Ok(())
 }
 
@@ -188,9 +208,19 @@ fn tool_call(runtime: &tokio::runtime::Runtime, sandbox: &Sandbox, scratch: &std
         whole_polled.push(started.elapsed());
     }
     let ((ours, _), (theirs, _)) = (percentiles(ours), percentiles(theirs));
-    row("one tool call, JSON both ways", &format!("{ours:.1?}"), &format!("{theirs:.1?} (`python3`, Unix socket)"), &ratio(ours, theirs));
+    row(
+        "one tool call, JSON both ways",
+        &format!("{ours:.1?}"),
+        &format!("{theirs:.1?} (`python3`, Unix socket)"),
+        &ratio(ours, theirs),
+    );
     let ((whole, _), (polled, _)) = (percentiles(whole), percentiles(whole_polled));
-    row(&format!("script with {CALLS} calls"), &format!("{whole:.0?}"), &format!("{polled:.0?} (child polled each 0.2 s)"), &ratio(whole, polled));
+    row(
+        &format!("script with {CALLS} calls"),
+        &format!("{whole:.0?}"),
+        &format!("{polled:.0?} (child polled each 0.2 s)"),
+        &ratio(whole, polled),
+    );
     Ok(())
 }
 
@@ -218,7 +248,7 @@ fn polled_child(scratch: &std::path::Path) -> Outcome<String> {
          for _ in range(200): echo({{'x': 1}})\nt = time.perf_counter()\n\
          for _ in range({CALLS}): echo({{'x': 1}})\nprint((time.perf_counter() - t) / {CALLS})"
     );
-    let mut child = command("python3").args(["-c", &code]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let mut child = command(interpreter()).args(["-c", &code]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     while child.try_wait()?.is_none() {
         std::thread::sleep(POLL);
     }
@@ -236,7 +266,12 @@ fn cpu(runtime: &tokio::runtime::Runtime, sandbox: &Sandbox) -> Outcome<()> {
     let ((ours, _), (theirs, _)) = (percentiles(ours), percentiles(theirs));
     let version = python("import platform; print(platform.python_version())")?;
     let slower = ours.as_secs_f64() / theirs.as_secs_f64();
-    row("CPU job", &format!("{ours:.0?}"), &format!("{theirs:.0?} (native {})", version.trim()), &format!("{slower:.2} × native time"));
+    row(
+        "CPU job",
+        &format!("{ours:.0?}"),
+        &format!("{theirs:.0?} (native {})", version.trim()),
+        &format!("{slower:.2} × native time"),
+    );
     Ok(())
 }
 
