@@ -54,7 +54,7 @@ impl RemoteBackend {
     /// Starts an environment and a relay in it, and says what was found: for `gloveport doctor`.
     pub async fn probe(&self, task_id: &str) -> Result<crate::relay::Hello, BackendError> {
         let lease = self.pool.lease(task_id).await?;
-        let relay = lease.get().relay().await?;
+        let (relay, _slot) = lease.get().relay().await?;
         let hello = relay.hello().clone();
         lease.get().give_back(relay);
         Ok(hello)
@@ -115,7 +115,7 @@ impl Backend for RemoteBackend {
                 return Err(error);
             }
         };
-        let launch = self.launch(job, relay.hello().cwd.as_deref());
+        let launch = self.launch(job, relay.0.hello().cwd.as_deref());
         run::run(relay, Arc::clone(lease.get()), job, io, &launch).await
     }
 }

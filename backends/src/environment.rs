@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use gloveport::backend::BackendError;
 use serde_json::json;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::bundle::RelayOptions;
@@ -18,8 +18,13 @@ use crate::frame::{FromRelay, ToRelay};
 use crate::relay::Relay;
 use crate::remote::{Autopsy, Remote};
 
-/// Relays that wait for the next run; more than this are ended.
-const MAX_IDLE_RELAYS: usize = 4;
+/// Runs at the same time in one environment; further ones wait for a relay.
+const MAX_RELAYS: usize = 24;
+/// Relays that are started at the same time: a crowd of fresh interpreters would only slow one another down.
+const MAX_STARTS: usize = 4;
+/// Relays kept once nothing runs any more, and for how long more than that are kept.
+const KEPT_RELAYS: usize = 2;
+const KEEP_ALL: Duration = Duration::from_secs(20);
 /// How long finding out about a broken link may take.
 const AUTOPSY: Duration = Duration::from_secs(3);
 /// How long a new channel may take to remove what a lost relay left.
@@ -58,15 +63,22 @@ pub(crate) struct Environment {
     python: String,
     options: RelayOptions,
     idle: Mutex<Vec<Relay>>,
+    slots: Arc<Semaphore>,
+    starts: Semaphore,
     files: tokio::sync::Mutex<Option<FileChannel>>,
     users: AtomicUsize,
     last_used: Mutex<Instant>,
 }
 
 impl Environment {
-    /// A relay for one run: one that waits, or a new one.
-    pub(crate) async fn relay(&self) -> Result<Relay, BackendError> {
+    /// A relay for one run: one that waits, or a new one. The permit is to be held until the relay is given back or dropped.
+    pub(crate) async fn relay(&self) -> Result<(Relay, OwnedSemaphorePermit), BackendError> {
         self.touch();
+        let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(|_| closed())?;
+        Ok((self.idle_or_new().await?, slot))
+    }
+
+    async fn idle_or_new(&self) -> Result<Relay, BackendError> {
         loop {
             let waiting = lock(&self.idle).pop();
             match waiting {
@@ -75,18 +87,27 @@ impl Environment {
                         return Ok(relay);
                     }
                 }
-                None => return Relay::start(&*self.remote, &self.python, &self.options).await,
+                None => return self.start_relay().await,
             }
+        }
+    }
+
+    async fn start_relay(&self) -> Result<Relay, BackendError> {
+        let _turn = self.starts.acquire().await.map_err(|_| closed())?;
+        Relay::start(&*self.remote, &self.python, &self.options).await
+    }
+
+    /// Ends relays that a crowd needed and nobody needs any more.
+    fn trim(&self) {
+        if self.idle_for().is_some_and(|idle| idle >= KEEP_ALL) {
+            lock(&self.idle).truncate(KEPT_RELAYS);
         }
     }
 
     /// Takes a relay back whose run ended cleanly.
     pub(crate) fn give_back(&self, relay: Relay) {
         self.touch();
-        let mut idle = lock(&self.idle);
-        if idle.len() < MAX_IDLE_RELAYS {
-            idle.push(relay);
-        }
+        lock(&self.idle).push(relay);
     }
 
     /// The channel for the tools, made on first use and again when it broke.
@@ -96,7 +117,7 @@ impl Environment {
         if let Some(channel) = slot.as_ref().filter(|channel| channel.is_open()) {
             return Ok(channel.clone());
         }
-        let relay = Relay::start(&*self.remote, &self.python, &self.options).await?;
+        let relay = self.start_relay().await?;
         Ok(slot.insert(FileChannel::spawn(relay)).clone())
     }
 
@@ -222,6 +243,8 @@ impl EnvironmentPool {
                     python: self.python.clone(),
                     options: self.options.clone(),
                     idle: Mutex::default(),
+                    slots: Arc::new(Semaphore::new(MAX_RELAYS)),
+                    starts: Semaphore::new(MAX_STARTS),
                     files: tokio::sync::Mutex::default(),
                     users: AtomicUsize::new(0),
                     last_used: Mutex::new(Instant::now()),
@@ -302,6 +325,9 @@ impl EnvironmentPool {
     fn take_idle(&self) -> Vec<Arc<Environment>> {
         let mut taken = Vec::new();
         lock(&self.slots).retain(|_, slot| {
+            if let Some(environment) = slot.get() {
+                environment.trim();
+            }
             let idle = slot.get().filter(|e| e.idle_for().is_some_and(|idle| idle >= self.limits.idle));
             taken.extend(idle.cloned());
             idle.is_none()
@@ -325,6 +351,10 @@ async fn reap(pool: Weak<EnvironmentPool>) {
             environment.close().await;
         }
     }
+}
+
+fn closed() -> BackendError {
+    BackendError::internal("the environment is closed")
 }
 
 fn close_later(environment: Arc<Environment>) {

@@ -8,6 +8,7 @@ use gloveport::backend::{BackendError, Exit, ExitCause, RunIo, Stream};
 use gloveport::job::{Job, Mode};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use crate::environment::Environment;
@@ -66,7 +67,7 @@ struct Failed {
 
 /// Runs a job to its end on a relay of the environment.
 pub(crate) async fn run(
-    relay: Relay,
+    (relay, slot): (Relay, OwnedSemaphorePermit),
     environment: Arc<Environment>,
     job: &Job,
     io: RunIo,
@@ -82,6 +83,7 @@ pub(crate) async fn run(
     let journal = Journal::new(key, job.limits.outstanding_calls);
     let mut running = Running {
         relay: Some(relay),
+        slot: Some(slot),
         environment,
         io,
         journal,
@@ -118,6 +120,8 @@ fn u32_bytes(number: usize) -> Result<Vec<u8>, BackendError> {
 /// A run under way. Dropping it stops the script.
 struct Running {
     relay: Option<Relay>,
+    /// Lets the next run have a relay; given up together with this run's.
+    slot: Option<OwnedSemaphorePermit>,
     environment: Arc<Environment>,
     io: RunIo,
     journal: Journal,
@@ -328,7 +332,11 @@ impl Drop for Running {
         let environment = Arc::clone(&self.environment);
         // Without a runtime the relay is just dropped: its channel ends, and so does it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(wind_up(relay, environment));
+            let slot = self.slot.take();
+            runtime.spawn(async move {
+                wind_up(relay, environment).await;
+                drop(slot);
+            });
         }
     }
 }

@@ -157,6 +157,36 @@ fn a_script_may_read_here_and_nothing_else() {
 }
 
 #[test]
+fn without_a_terminal_nobody_is_asked_and_that_means_no() {
+    let place = Place::new();
+    let code = "from hermes_tools import terminal\nanswer = terminal('echo hi')\nprint(answer.get('output', answer))";
+    place.file("gloveport.toml", "terminal = 'host'\n");
+    assert_eq!(
+        place.run(&["run", "-q", "-c", code]),
+        seen(0, "{'error': 'Approval denied for terminal: there is nobody to ask.'}\n", "")
+    );
+    place.file("gloveport.toml", "terminal = 'host'\n[approval]\nmode = 'off'\n");
+    assert_eq!(place.run(&["run", "-q", "-c", code]).stdout.trim_end(), "hi");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_command_can_be_a_tool() {
+    let place = Place::new();
+    let tool = "[[tool]]\nname = 'echo'\ndescription = 'Gives its arguments back.'\ncommand = ['cat']\neffect = 'read'\n\
+                schema = { type = 'object', properties = { word = { type = 'string' }, times = { type = 'integer', default = 1 } }, \
+                required = ['word'], additionalProperties = false }\n";
+    place.file("gloveport.toml", tool);
+    assert_eq!(
+        place.run(&["tools", "--tools", "echo"]).stdout,
+        "echo(word: str, times: int = 1) -> object\n    Gives its arguments back.\n"
+    );
+    let code = "from hermes_tools import echo\nprint(echo('a', 2))\nprint(echo(word=1))";
+    let output = place.run(&["run", "-q", "-c", code]).stdout;
+    assert!(output.starts_with("{'word': 'a', 'times': 2}\n{'error': \"echo() argument 'word': "), "{output}");
+}
+
+#[test]
 fn tools_that_are_not_here_are_named() {
     let output = Place::new().run(&["run", "-c", "pass", "-q", "--tools", "read_file,fly"]);
     assert_eq!(

@@ -111,6 +111,9 @@ fn base_annotation(property: &Value) -> String {
         let literals: Vec<String> = values.iter().map(python_literal).collect();
         return format!("Literal[{}]", literals.join(", "));
     }
+    if let Some(value) = property.get("const") {
+        return format!("Literal[{}]", python_literal(value));
+    }
     for key in ["anyOf", "oneOf"] {
         if let Some(options) = property.get(key).and_then(Value::as_array) {
             return union(options.iter().map(base_annotation));
@@ -129,6 +132,13 @@ fn union(parts: impl Iterator<Item = String>) -> String {
         if !seen.contains(&part) {
             seen.push(part);
         }
+    }
+    let literals: Vec<&str> =
+        seen.iter().filter_map(|part| part.strip_prefix("Literal[")?.strip_suffix(']')).collect();
+    if literals.len() > 1 {
+        let merged = format!("Literal[{}]", literals.join(", "));
+        seen.retain(|part| !part.starts_with("Literal["));
+        seen.insert(0, merged);
     }
     // `None` last, as people write it.
     seen.sort_by_key(|part| part == "None");

@@ -7,6 +7,7 @@
 
 mod engine;
 mod files;
+mod grants;
 mod guest;
 mod host_call;
 mod image;

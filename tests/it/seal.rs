@@ -23,6 +23,8 @@ trials![
     strict_mode_hides_the_grant,
     project_mode_imports_from_the_grant_but_never_over_the_standard_library,
     two_runs_do_not_see_each_other,
+    e17_a_grant_never_holds_what_the_runtime_lives_on,
+    r16_standard_descriptors_are_no_way_around_the_budget,
 ];
 
 /// A directory to grant, with a secret beside it.
@@ -233,4 +235,27 @@ async fn two_runs_do_not_see_each_other() {
     );
     let code = "import os, builtins\nprint(os.listdir('/tmp'), os.listdir('.'), hasattr(builtins, 'left'))";
     assert_eq!(printed(&sandbox().execute(Request::new(code)).await), "[] [] False\n");
+}
+
+async fn e17_a_grant_never_holds_what_the_runtime_lives_on() {
+    // The shared backend's cache lies below the scratch directory of the tests.
+    for (path, access) in [(scratch(), Access::ReadWrite), ("/".into(), Access::ReadOnly), ("/proc".into(), Access::ReadOnly)] {
+        let result = granted(&path, access).execute(Request::new("print(1)")).await;
+        assert_eq!(result.kind, Some(gloveport::result::Kind::BackendSetup), "{}: {}", path.display(), result.to_json());
+    }
+    // Reading is harmless, but the private directories of other runs lie there: this run's own lie elsewhere, and it can't see them.
+    let code = "import os\nopen('/tmp/mine', 'w').write('x')\nprint([f for _, _, files in os.walk(os.getcwd()) for f in files if f == 'mine'])";
+    assert_eq!(printed(&granted(&scratch(), Access::ReadOnly).execute(Request::new(code)).await), "[]\n");
+}
+
+async fn r16_standard_descriptors_are_no_way_around_the_budget() {
+    let code = "\
+import errno, os
+for fd in (0, 1, 2): os.close(fd)
+f = os.open('/tmp/a', os.O_RDWR | os.O_CREAT)
+n = 0
+try:
+    while True: n += os.write(f, b'x' * (1 << 20))
+except OSError as e: print(f > 2, n >> 20, errno.errorcode[e.errno])";
+    assert_eq!(printed(&run(code).await), "True 256 ENOSPC\n");
 }

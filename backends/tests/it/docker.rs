@@ -135,7 +135,9 @@ fn bad_images(_: Place) -> Outcome {
                 && result["error"].as_str().unwrap_or_default().contains("not a working Python"),
             "true: {result:#}"
         );
-        ensure!(docker("ps -aq --filter status=created --filter label=org.gloveport").is_empty(), "left behind");
+        wait_for(15.0, "a container is left behind", || {
+            docker("ps -aq --filter status=created --filter label=org.gloveport").is_empty()
+        })?;
         Ok(())
     })
 }

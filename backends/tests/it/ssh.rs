@@ -175,7 +175,7 @@ fn odd_shells(_: Place) -> Outcome {
             let account = Account::new(name, shell, rc);
             let result = run_with(
                 &account.options(),
-                "from hermes_tools import echo\nimport os\nprint(echo('$HOME `id` \\'\"!'), os.getcwd())",
+                "from hermes_tools import echo\nimport os\nprint(echo('$HOME `id` \\'\"!'), os.path.expanduser('~'))",
             )
             .await;
             ensure!(result["output"] == format!("$HOME `id` '\"! /home/{}\n", account.0), "{name}: {result:#}");
@@ -212,6 +212,7 @@ fn link_cut(_: Place) -> Outcome {
     };
     block_on(async {
         let bench = Bench::new(Place::Ssh);
+        expect_output(&bench.run("print('warm')").await, "warm\n")?;
         let marker = format!("gp-cut-{}", std::process::id());
         let code = format!(
             "import subprocess, time\nfrom hermes_tools import slow\nsubprocess.Popen(['/bin/sleep', '604'], env={{'M': '{marker}'}})\nprint('before', flush=True)\nslow(60)\nslow(1)\nprint('never')"

@@ -37,13 +37,34 @@ impl PreparedTool {
         let path = error.instance_path().to_string();
         let name = path.trim_start_matches('/').replace('/', ".");
         // The value itself may be a megabyte: the text says what was expected, not what was given.
-        let problem = error.masked_with("the value").to_string();
+        let choices = choices(&self.spec.schema, &name);
+        let problem = if choices.is_empty() {
+            error.masked_with("the value").to_string()
+        } else {
+            format!("must be one of {}", choices.join(", "))
+        };
         Err(if name.is_empty() {
             format!("{}() arguments: {problem}", self.spec.name)
         } else {
             format!("{}() argument '{name}': {problem}", self.spec.name)
         })
     }
+}
+
+/// The values that an argument may have, where the schema lists them.
+fn choices(schema: &Value, name: &str) -> Vec<String> {
+    fn collect(schema: &Value, found: &mut Vec<String>) {
+        found.extend(schema.get("const").filter(|value| value.is_string()).map(Value::to_string));
+        found.extend(schema.get("enum").and_then(Value::as_array).into_iter().flatten().map(Value::to_string));
+        for key in ["oneOf", "anyOf"] {
+            schema.get(key).and_then(Value::as_array).into_iter().flatten().for_each(|option| collect(option, found));
+        }
+    }
+    let mut found = Vec::new();
+    if let Some(property) = schema.get("properties").and_then(|properties| properties.get(name)) {
+        collect(property, &mut found);
+    }
+    found
 }
 
 /// Why a set of tools could not be made.

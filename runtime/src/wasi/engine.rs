@@ -1,5 +1,6 @@
 //! What all runs of one backend share: the engine, the mapped image, the linked imports, the ticker.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ pub(super) struct Shared {
     pub(super) engine: Engine,
     pub(super) guest: InstancePre<Guest>,
     pub(super) scratch: ScratchSpace,
+    pub(super) cache_dir: PathBuf,
     ticker: Ticker,
     slots: Semaphore,
     image_sha256: &'static str,
@@ -55,6 +57,7 @@ impl Shared {
             engine,
             guest,
             scratch,
+            cache_dir: options.cache_dir.clone(),
             slots: Semaphore::new(slots.max(1)),
             image_sha256: image.sha256,
         })

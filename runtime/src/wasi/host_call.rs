@@ -108,7 +108,7 @@ impl HostCalls {
 
     async fn wait(&mut self, body: &[u8]) -> Result<Bytes, i32> {
         let (timeout, ids) = body.split_first_chunk::<8>().ok_or(ERR_MALFORMED)?;
-        let ids = parse_ids(ids)?;
+        let ids = self.parse_ids(ids)?;
         let timeout = match i64::from_le_bytes(*timeout) {
             negative if negative < 0 => LONGEST_WAIT,
             nanos => Duration::from_nanos(nanos.unsigned_abs()).min(LONGEST_WAIT),
@@ -148,7 +148,7 @@ impl HostCalls {
     }
 
     fn drop_calls(&mut self, body: &[u8]) -> Result<Bytes, i32> {
-        for id in parse_ids(body)? {
+        for id in self.parse_ids(body)? {
             if let Some(handle) = self.handles.remove(&id) {
                 handle.abort();
                 self.dropped.insert(id);
@@ -158,6 +158,16 @@ impl HostCalls {
             }
         }
         Ok(Bytes::new())
+    }
+
+    /// Identifiers of calls. More than can be outstanding have no meaning, and would only keep the host busy.
+    fn parse_ids(&self, bytes: &[u8]) -> Result<Vec<u32>, i32> {
+        let (chunks, rest) = bytes.as_chunks::<4>();
+        if rest.is_empty() && chunks.len() <= self.bounds.outstanding {
+            Ok(chunks.iter().map(|chunk| u32::from_le_bytes(*chunk)).collect())
+        } else {
+            Err(ERR_MALFORMED)
+        }
     }
 
     fn report(&mut self, body: &[u8]) -> Result<Bytes, i32> {
@@ -189,11 +199,6 @@ impl HostCalls {
         self.uncollected += answer.len();
         self.finished.insert(id, answer);
     }
-}
-
-fn parse_ids(bytes: &[u8]) -> Result<Vec<u32>, i32> {
-    let (chunks, rest) = bytes.as_chunks::<4>();
-    if rest.is_empty() { Ok(chunks.iter().map(|c| u32::from_le_bytes(*c)).collect()) } else { Err(ERR_MALFORMED) }
 }
 
 /// Links `gloveport.call`.

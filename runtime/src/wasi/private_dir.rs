@@ -40,6 +40,11 @@ impl ScratchSpace {
         Ok(Self { stock: Arc::default(), root, _lock: lock })
     }
 
+    /// Where the directories of runs are.
+    pub(super) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
     /// Private directories for one run.
     pub(super) fn for_run(&self) -> io::Result<PrivateDirs> {
         let ready = lock(&self.stock).pop();

@@ -5,16 +5,19 @@ use serde::Serialize;
 use wasmtime::{Error, Instance, Store, Trap, UpdateDeadline, Val};
 use wasmtime_wasi::{I32Exit, WasiCtxBuilder};
 
+use std::path::Path;
+
 use super::engine::Shared;
 use super::files::{FileBudget, Layout};
+use super::grants;
 use super::guest::{Guest, ProcessExit, ProtocolViolation};
 use super::host_call::{CallBounds, HostCalls};
 use super::limiter::MemoryLimiter;
-use super::private_dir::PrivateDirs;
+use super::private_dir::{PrivateDirs, ScratchSpace};
 use super::streams::{GuestStreams, SinkStream};
 use super::syscalls::HOSTCALL_BYTES;
 use crate::backend::{BackendError, Exit, ExitCause, RunIo, Stream};
-use crate::job::{Job, Mode};
+use crate::job::{Grant, Job, Mode};
 
 /// Exit code of a process that died of `abort()`.
 const ABORTED: i32 = 128 + 6;
@@ -22,16 +25,42 @@ const ABORTED: i32 = 128 + 6;
 /// Runs one job. Dropping the future drops the instance; what it had printed reaches the sink first.
 pub(super) async fn run(shared: &Shared, job: &Job, io: RunIo) -> Result<Exit, BackendError> {
     let _slot = shared.slot().await?;
-    let private = shared.scratch.for_run().map_err(|error| BackendError::Setup {
-        message: format!("private storage for the run can't be made: {error}"),
-        source: Some(error.into()),
-    })?;
+    let grants = job.workspace.iter().filter(|_| job.mode == Mode::Project);
+    for grant in grants.clone() {
+        grants::check(grant, &shared.cache_dir)?;
+    }
+    // Declared before what is inside it, so that it goes last.
+    let elsewhere = scratch_outside(shared, grants.clone())?;
+    let private = elsewhere.as_ref().unwrap_or(&shared.scratch).for_run().map_err(scratch_error)?;
     let layout = Layout::new(job, &private);
     let store = new_store(shared, job, &io, &layout)?;
     let mut running = Running { store, private };
     let cause = running.execute(shared, job, &layout).await?;
     running.private.ended_by_itself();
     Ok(Exit { cause })
+}
+
+/// Private storage of its own for a run whose grant holds the usual place: no run may see another's.
+fn scratch_outside<'a>(
+    shared: &Shared,
+    grants: impl Iterator<Item = &'a Grant>,
+) -> Result<Option<ScratchSpace>, BackendError> {
+    let granted: Vec<_> = grants.map(|grant| grants::real(&grant.path)).collect();
+    let is_granted = |dir: &Path| granted.iter().any(|grant| grants::overlaps(grant, &grants::real(dir)));
+    if !is_granted(shared.scratch.root()) {
+        return Ok(None);
+    }
+    let user = rustix::process::geteuid().as_raw();
+    let places = ["/var/tmp", "/dev/shm"].map(|place| Path::new(place).join(format!("gloveport-{user}")));
+    match places.iter().find(|place| !is_granted(place)) {
+        Some(place) => ScratchSpace::new(place).map(Some).map_err(scratch_error),
+        None => Err(BackendError::setup("the granted directory holds the private storage of runs; grant a smaller one")),
+    }
+}
+
+fn scratch_error(error: std::io::Error) -> BackendError {
+    let message = format!("private storage for the run can't be made: {error}");
+    BackendError::Setup { message, source: Some(error.into()) }
 }
 
 /// A store whose remaining output is taken when it goes away, for whatever reason.
