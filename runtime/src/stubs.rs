@@ -133,8 +133,7 @@ fn union(parts: impl Iterator<Item = String>) -> String {
             seen.push(part);
         }
     }
-    let literals: Vec<&str> =
-        seen.iter().filter_map(|part| part.strip_prefix("Literal[")?.strip_suffix(']')).collect();
+    let literals: Vec<&str> = seen.iter().filter_map(|part| part.strip_prefix("Literal[")?.strip_suffix(']')).collect();
     if literals.len() > 1 {
         let merged = format!("Literal[{}]", literals.join(", "));
         seen.retain(|part| !part.starts_with("Literal["));

@@ -239,9 +239,17 @@ async fn two_runs_do_not_see_each_other() {
 
 async fn e17_a_grant_never_holds_what_the_runtime_lives_on() {
     // The shared backend's cache lies below the scratch directory of the tests.
-    for (path, access) in [(scratch(), Access::ReadWrite), ("/".into(), Access::ReadOnly), ("/proc".into(), Access::ReadOnly)] {
+    for (path, access) in
+        [(scratch(), Access::ReadWrite), ("/".into(), Access::ReadOnly), ("/proc".into(), Access::ReadOnly)]
+    {
         let result = granted(&path, access).execute(Request::new("print(1)")).await;
-        assert_eq!(result.kind, Some(gloveport::result::Kind::BackendSetup), "{}: {}", path.display(), result.to_json());
+        assert_eq!(
+            result.kind,
+            Some(gloveport::result::Kind::BackendSetup),
+            "{}: {}",
+            path.display(),
+            result.to_json()
+        );
     }
     // Reading is harmless, but the private directories of other runs lie there: this run's own lie elsewhere, and it can't see them.
     let code = "import os\nopen('/tmp/mine', 'w').write('x')\nprint([f for _, _, files in os.walk(os.getcwd()) for f in files if f == 'mine'])";

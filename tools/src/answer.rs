@@ -76,7 +76,12 @@ pub(crate) fn no_nul(argument: &str, text: &str) -> Result<(), ToolError> {
 }
 
 /// Refuses to show what holds credentials. A workspace on this machine asks again for the path behind links.
-pub(crate) fn guard_read(guard: &Guard, workspace: &dyn Workspace, action: Action, path: &str) -> Result<(), ToolError> {
+pub(crate) fn guard_read(
+    guard: &Guard,
+    workspace: &dyn Workspace,
+    action: Action,
+    path: &str,
+) -> Result<(), ToolError> {
     match absolute(workspace, path).and_then(|path| guard.read(&path)) {
         Some(refused) => {
             let error = WorkspaceError::Denied(format!("it is a {}", refused.0));

@@ -148,7 +148,13 @@ fn start(
     let mut program = std::process::Command::new(&command[0]);
     program.args(&command[1..]).env_clear().current_dir(directory);
     program.envs(env.iter().map(|(name, value)| (name, value)));
-    let start =
-        Start { command: program, stdin: Stdio::from(input), stdout, stderr, streams: vec![answer, problems], scratch: None };
+    let start = Start {
+        command: program,
+        stdin: Stdio::from(input),
+        stdout,
+        stderr,
+        streams: vec![answer, problems],
+        scratch: None,
+    };
     start.spawn(|mut program| program.spawn().map_err(failed))
 }

@@ -85,7 +85,9 @@ fn parts(path: &Path) -> Vec<String> {
 
 /// HFS+ ignores zero-width characters in names, and NTFS trailing dots and blanks: git refuses such look-alikes of `.git` for that reason.
 fn fold(name: &str) -> String {
-    let visible = name.chars().filter(|c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'));
+    let visible = name.chars().filter(
+        |c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'),
+    );
     let folded = visible.flat_map(char::to_lowercase).collect::<String>();
     match folded.trim_end_matches(['.', ' ']) {
         "" => folded,
@@ -132,7 +134,8 @@ fn is_private_key(parts: &[String]) -> bool {
     let Some(name) = parts.last() else { return false };
     let in_ssh = parts.len() > 1 && parts[parts.len() - 2] == ".ssh";
     let public = name.ends_with(".pub") || matches!(name.as_str(), "known_hosts" | "authorized_keys" | "config");
-    let by_name = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk"].contains(&name.as_str());
+    let by_name =
+        ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk"].contains(&name.as_str());
     by_name || in_ssh && !public
 }
 
@@ -151,46 +154,173 @@ fn is_git_internal(parts: &[String]) -> bool {
         || inside.iter().any(|p| matches!(p.as_str(), "hooks" | "config" | "config.worktree" | "commondir" | "gitdir"))
 }
 
-const PROC_SECRETS: &[&str] =
-    &["environ", "mem", "maps", "smaps", "numa_maps", "auxv", "cmdline", "fd", "fdinfo", "map_files", "root", "cwd", "stack", "syscall", "pagemap", "clear_refs"];
+const PROC_SECRETS: &[&str] = &[
+    "environ",
+    "mem",
+    "maps",
+    "smaps",
+    "numa_maps",
+    "auxv",
+    "cmdline",
+    "fd",
+    "fdinfo",
+    "map_files",
+    "root",
+    "cwd",
+    "stack",
+    "syscall",
+    "pagemap",
+    "clear_refs",
+];
 
 const SYSTEM_SECRETS: &[&str] = &[
-    "etc/shadow", "etc/shadow-", "etc/gshadow", "etc/gshadow-", "etc/sudoers", "etc/sudoers.d", "etc/ssl/private",
-    "proc/kcore", "proc/kallsyms", "dev/mem", "dev/kmem", "run/secrets", "var/run/secrets", "root/.ssh",
+    "etc/shadow",
+    "etc/shadow-",
+    "etc/gshadow",
+    "etc/gshadow-",
+    "etc/sudoers",
+    "etc/sudoers.d",
+    "etc/ssl/private",
+    "proc/kcore",
+    "proc/kallsyms",
+    "dev/mem",
+    "dev/kmem",
+    "run/secrets",
+    "var/run/secrets",
+    "root/.ssh",
 ];
 
 const SYSTEM_DIRECTORIES: &[&str] = &[
-    "etc", "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "boot", "dev", "proc", "sys", "run", "var/run", "var/lib",
-    "var/spool", "var/log", "var/cache", "opt", "system", "library", "private/etc", "private/var/db",
+    "etc",
+    "usr",
+    "bin",
+    "sbin",
+    "lib",
+    "lib32",
+    "lib64",
+    "libx32",
+    "boot",
+    "dev",
+    "proc",
+    "sys",
+    "run",
+    "var/run",
+    "var/lib",
+    "var/spool",
+    "var/log",
+    "var/cache",
+    "opt",
+    "system",
+    "library",
+    "private/etc",
+    "private/var/db",
 ];
 
 const STARTUP_FILES: &[&str] = &[
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile",
-    ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".xprofile", ".xinitrc",
-    ".xsession", ".xsessionrc", ".inputrc", ".pam_environment", ".config/fish/config.fish", ".gitconfig", ".config/git/config",
-    ".pythonrc", ".vimrc", ".tmux.conf",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".mkshrc",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".logout",
+    ".xprofile",
+    ".xinitrc",
+    ".xsession",
+    ".xsessionrc",
+    ".inputrc",
+    ".pam_environment",
+    ".config/fish/config.fish",
+    ".gitconfig",
+    ".config/git/config",
+    ".pythonrc",
+    ".vimrc",
+    ".tmux.conf",
 ];
 
 const STARTUP_DIRECTORIES: &[&str] = &[
-    ".config/fish/conf.d", ".config/autostart", ".config/systemd", ".config/environment.d", ".oh-my-zsh", ".bashrc.d",
-    "library/launchagents", "library/launchdaemons",
+    ".config/fish/conf.d",
+    ".config/autostart",
+    ".config/systemd",
+    ".config/environment.d",
+    ".oh-my-zsh",
+    ".bashrc.d",
+    "library/launchagents",
+    "library/launchdaemons",
 ];
 
 const CREDENTIAL_FILES: &[&str] = &[
-    ".netrc", "_netrc", ".pgpass", ".my.cnf", ".mylogin.cnf", ".git-credentials", ".config/git/credentials", ".pypirc", ".npmrc",
-    ".htpasswd", ".vault-token", ".docker/config.json", ".dockercfg", ".kube/config", ".config/gh/hosts.yml",
-    ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".terraformrc", ".terraform.d/credentials.tfrc.json",
-    ".aws/credentials", ".aws/config", ".boto", ".s3cfg", ".config/rclone/rclone.conf", ".composer/auth.json", ".m2/settings.xml",
-    ".gradle/gradle.properties", ".hermes/auth.json", "credentials.json", "service-account.json", "logins.json", "key4.db",
-    "login data", ".wgetrc", ".curlrc", ".esmtprc", ".msmtprc", ".fetchmailrc", ".bash_history", ".zsh_history", ".python_history",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".pypirc",
+    ".npmrc",
+    ".htpasswd",
+    ".vault-token",
+    ".docker/config.json",
+    ".dockercfg",
+    ".kube/config",
+    ".config/gh/hosts.yml",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".terraformrc",
+    ".terraform.d/credentials.tfrc.json",
+    ".aws/credentials",
+    ".aws/config",
+    ".boto",
+    ".s3cfg",
+    ".config/rclone/rclone.conf",
+    ".composer/auth.json",
+    ".m2/settings.xml",
+    ".gradle/gradle.properties",
+    ".hermes/auth.json",
+    "credentials.json",
+    "service-account.json",
+    "logins.json",
+    "key4.db",
+    "login data",
+    ".wgetrc",
+    ".curlrc",
+    ".esmtprc",
+    ".msmtprc",
+    ".fetchmailrc",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
 ];
 
 const CREDENTIAL_DIRECTORIES: &[&str] = &[
-    ".gnupg", ".aws/sso", ".aws/cli/cache", ".azure", ".config/gcloud", ".config/op", ".password-store", ".local/share/keyrings",
-    "library/keychains", ".config/google-chrome", ".mozilla/firefox", ".config/hub",
+    ".gnupg",
+    ".aws/sso",
+    ".aws/cli/cache",
+    ".azure",
+    ".config/gcloud",
+    ".config/op",
+    ".password-store",
+    ".local/share/keyrings",
+    "library/keychains",
+    ".config/google-chrome",
+    ".mozilla/firefox",
+    ".config/hub",
 ];
 
-const RUNTIME_ENTRIES: &[&str] = &["gloveport.toml", ".gloveport", ".config/gloveport", ".cache/gloveport", ".local/state/gloveport"];
+const RUNTIME_ENTRIES: &[&str] =
+    &["gloveport.toml", ".gloveport", ".config/gloveport", ".cache/gloveport", ".local/state/gloveport"];
 
 #[cfg(test)]
 mod tests {

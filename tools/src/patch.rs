@@ -178,15 +178,15 @@ async fn apply_patch(guard: &Guard, workspace: Arc<dyn Workspace>, patch: String
     }
     let root = workspace.root().to_owned();
     let planned = blocking(move || Ok(plan(&operations, &files, &root))).await?;
-    let plan = planned.map_err(|problems| {
-        format!("The patch was not applied, nothing was written:\n- {}", problems.join("\n- "))
-    })?;
+    let plan = planned
+        .map_err(|problems| format!("The patch was not applied, nothing was written:\n- {}", problems.join("\n- ")))?;
     if plan.changes.is_empty() {
         return Ok(no_change("The files have these changes already."));
     }
-    workspace.apply(plan.changes.clone()).await.map_err(|error| {
-        format!("The patch was not applied, nothing was changed: {error}")
-    })?;
+    workspace
+        .apply(plan.changes.clone())
+        .await
+        .map_err(|error| format!("The patch was not applied, nothing was changed: {error}"))?;
     Ok(Value::Object(success(&plan)))
 }
 

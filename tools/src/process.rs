@@ -212,7 +212,9 @@ impl Drop for Running {
 /// Processes that carry a mark in their environment. A process that took it out of its environment is not found.
 fn marked(mark: &str) -> Vec<Pid> {
     let mark = format!("{MARK}={mark}");
-    let Ok(processes) = cap_std::fs::Dir::open_ambient_dir("/proc", cap_std::ambient_authority()) else { return Vec::new() };
+    let Ok(processes) = cap_std::fs::Dir::open_ambient_dir("/proc", cap_std::ambient_authority()) else {
+        return Vec::new();
+    };
     let Ok(entries) = processes.entries() else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let carries = |pid: &i32| {

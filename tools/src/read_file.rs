@@ -79,7 +79,8 @@ async fn read(workspace: &dyn Workspace, args: &ReadFile) -> Result<Value, Works
     let path = &args.path;
     let stat = workspace.stat(path).await?;
     if stat.kind == FileKind::Directory {
-        let text = "it is a directory, not a regular file. List it with search_files(\"*\", target=\"files\", path=...)";
+        let text =
+            "it is a directory, not a regular file. List it with search_files(\"*\", target=\"files\", path=...)";
         return Err(WorkspaceError::WrongKind(text.into()));
     }
     let start = workspace.read(path, 0, FIRST_READ).await?;

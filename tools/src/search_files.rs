@@ -107,7 +107,8 @@ async fn call(guard: Arc<Guard>, args: SearchFiles, cx: &ToolContext) -> Result<
     let _stop_on_drop = StopOnDrop(stop.clone());
     let path = args.path.clone();
     let task = tokio::task::spawn_blocking(move || search(&*workspace, &guard, &query, &path, &stop));
-    let found = task.await.unwrap_or_else(|_| Err(WorkspaceError::Io { message: "the search broke off".into(), source: None }));
+    let found =
+        task.await.unwrap_or_else(|_| Err(WorkspaceError::Io { message: "the search broke off".into(), source: None }));
     found.map_err(|error| failed(Action::Search, &args.path, &error))
 }
 

@@ -58,9 +58,12 @@ impl Tool for Terminal {
     fn spec(&self) -> ToolSpec {
         let text = "Runs a shell command and waits for its end. Returns {output, exit_code, error}; output is stdout and stderr together. Exit code \
             124 means that its time was over.";
-        ToolSpec::new::<TerminalArgs>("terminal", text)
-            .effect(Effect::Execute)
-            .dropped_args(&["background", "pty", "notify_on_complete", "watch_patterns"])
+        ToolSpec::new::<TerminalArgs>("terminal", text).effect(Effect::Execute).dropped_args(&[
+            "background",
+            "pty",
+            "notify_on_complete",
+            "watch_patterns",
+        ])
     }
 
     fn caution(&self, args: &Map<String, Value>) -> Caution {
@@ -88,7 +91,14 @@ impl Tool for Terminal {
         let confined = here && self.mode == TerminalMode::Confined;
         let timeout = Duration::from_secs_f64(args.timeout.unwrap_or(DEFAULT_TIMEOUT).min(MAX_TIMEOUT));
         let workdir = args.workdir.clone();
-        let command = Command { command: args.command, workdir: args.workdir, timeout, env: self.env.clone(), keep: KEPT, confined };
+        let command = Command {
+            command: args.command,
+            workdir: args.workdir,
+            timeout,
+            env: self.env.clone(),
+            keep: KEPT,
+            confined,
+        };
         let ran = match (here, confined) {
             (_, true) => "confined",
             (true, false) => "host",

@@ -69,7 +69,8 @@ fn from_utf16(body: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
 
 /// Whether a file with this start is no text. UTF-16 is text although it is full of NULs.
 pub(crate) fn is_binary(start: &[u8]) -> bool {
-    matches!(Encoding::sniff(start), Encoding::Utf8 { .. }) && memchr::memchr(0, &start[..start.len().min(SNIFF)]).is_some()
+    matches!(Encoding::sniff(start), Encoding::Utf8 { .. })
+        && memchr::memchr(0, &start[..start.len().min(SNIFF)]).is_some()
 }
 
 /// What a binary file is, by its first bytes.

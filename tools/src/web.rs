@@ -141,7 +141,12 @@ impl<'a> WebTools<'a> {
         Ok(Arc::new(providers::Firecrawl::new(clients.trusted(), &address, key)))
     }
 
-    fn address(&self, provider: &'static str, config: &ProviderConfig, public: Option<&str>) -> Result<String, WebError> {
+    fn address(
+        &self,
+        provider: &'static str,
+        config: &ProviderConfig,
+        public: Option<&str>,
+    ) -> Result<String, WebError> {
         let wrong = |problem: &str| WebError::Address { provider, problem: problem.to_owned() };
         let text = config.url.as_deref().or(public).ok_or_else(|| wrong("set its 'url'"))?;
         let url = url::Url::parse(text).map_err(|error| wrong(&format!("'url' is not valid: {error}")))?;

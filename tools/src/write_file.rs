@@ -27,7 +27,8 @@ struct WriteFile {
 
 /// The tool. Writes of one set of tools wait for one another, so that no edit is lost between reading and writing.
 pub(crate) fn tool(guard: Guard, turn: Arc<Mutex<()>>) -> Arc<dyn Tool> {
-    let text = "Writes a text file, replacing all of its content. Returns {bytes_written, dirs_created}. Use patch for edits.";
+    let text =
+        "Writes a text file, replacing all of its content. Returns {bytes_written, dirs_created}. Use patch for edits.";
     let guard = Arc::new(guard);
     tool_fn(ToolSpec::new::<WriteFile>("write_file", text).effect(Effect::Write), move |args: WriteFile, cx| {
         let (guard, turn) = (Arc::clone(&guard), Arc::clone(&turn));

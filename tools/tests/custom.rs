@@ -31,8 +31,14 @@ async fn a_command_gets_json_and_gives_json() {
     assert_eq!(run("cat", json!({ "n": 1 })).await, json!({ "n": 1 }));
     assert_eq!(run("echo '[1, \"a\"]'", json!({ "n": 1 })).await, json!([1, "a"]));
     assert_eq!(run("pwd | sed 's/.*/\"&\"/'", json!({ "n": 1 })).await, "/");
-    assert_eq!(run("exit 0", json!({ "n": 1 })).await["error"], "Tool 'mine' gave no valid JSON on its standard output: EOF while parsing a value at line 1 column 0");
-    assert_eq!(run("echo oops >&2; exit 3", json!({ "n": 1 })).await["error"], "Tool 'mine' failed with exit code 3: oops");
+    assert_eq!(
+        run("exit 0", json!({ "n": 1 })).await["error"],
+        "Tool 'mine' gave no valid JSON on its standard output: EOF while parsing a value at line 1 column 0"
+    );
+    assert_eq!(
+        run("echo oops >&2; exit 3", json!({ "n": 1 })).await["error"],
+        "Tool 'mine' failed with exit code 3: oops"
+    );
     assert_eq!(run("exit 4", json!({ "n": 1 })).await["error"], "Tool 'mine' failed with exit code 4");
     assert_eq!(run("cat", json!({ "n": "x" })).await["error"], "argument 'n': \"x\" is not of type \"integer\"");
     assert_eq!(run("cat", json!({})).await["error"], "\"n\" is a required property");
@@ -57,6 +63,12 @@ fn configurations_that_are_not_usable_are_named() {
     };
     assert_eq!(refused(&|t| t.command = vec![]), "tool 'mine': 'command' names no program");
     assert_eq!(refused(&|t| t.timeout = -1.0), "tool 'mine': 'timeout' must be a positive number of seconds");
-    assert_eq!(refused(&|t| t.schema = json!({ "type": "array" })), "tool 'mine': 'schema' is not usable: its 'type' must be 'object'");
-    assert!(refused(&|t| t.schema = json!({ "type": "object", "properties": 5 })).starts_with("tool 'mine': 'schema' is not usable: "));
+    assert_eq!(
+        refused(&|t| t.schema = json!({ "type": "array" })),
+        "tool 'mine': 'schema' is not usable: its 'type' must be 'object'"
+    );
+    assert!(
+        refused(&|t| t.schema = json!({ "type": "object", "properties": 5 }))
+            .starts_with("tool 'mine': 'schema' is not usable: ")
+    );
 }

@@ -80,12 +80,24 @@ async fn each_refusal_has_its_text() {
     bench.put(".env", "KEY=1");
     std::fs::create_dir(bench.ws("dir")).unwrap();
     let cases: &[(&str, Value, &str)] = &[
-        ("read_file", json!({ "path": "src/mian.rs" }), "File not found: src/mian.rs. Similar names: src/main.rs, src/mine.rs"),
+        (
+            "read_file",
+            json!({ "path": "src/mian.rs" }),
+            "File not found: src/mian.rs. Similar names: src/main.rs, src/mine.rs",
+        ),
         ("read_file", json!({ "path": "zzz" }), "File not found: zzz"),
         ("read_file", json!({ "path": "/etc/passwd" }), "Access denied: '/etc/passwd' is outside the workspace"),
         ("read_file", json!({ "path": "/no/such/file" }), "Access denied: '/no/such/file' is outside the workspace"),
-        ("read_file", json!({ "path": "../outside/secret.txt" }), "Access denied: '../outside/secret.txt' is outside the workspace"),
-        ("read_file", json!({ "path": "../outside/missing" }), "Access denied: '../outside/missing' is outside the workspace"),
+        (
+            "read_file",
+            json!({ "path": "../outside/secret.txt" }),
+            "Access denied: '../outside/secret.txt' is outside the workspace",
+        ),
+        (
+            "read_file",
+            json!({ "path": "../outside/missing" }),
+            "Access denied: '../outside/missing' is outside the workspace",
+        ),
         ("read_file", json!({ "path": ".env" }), "Cannot read '.env': it is a credential file"),
         ("read_file", json!({ "path": "" }), "argument 'path': must not be empty"),
         ("read_file", json!({ "path": "a\0b" }), "argument 'path': must not contain a NUL character"),
@@ -94,15 +106,39 @@ async fn each_refusal_has_its_text() {
             json!({ "path": "dir" }),
             "Cannot read 'dir': it is a directory, not a regular file. List it with search_files(\"*\", target=\"files\", path=...)",
         ),
-        ("write_file", json!({ "path": "dir", "content": "" }), "Cannot write 'dir': it is a directory, not a regular file"),
+        (
+            "write_file",
+            json!({ "path": "dir", "content": "" }),
+            "Cannot write 'dir': it is a directory, not a regular file",
+        ),
         ("write_file", json!({ "path": "a", "content": "\0" }), "argument 'content': must not contain a NUL character"),
         ("write_file", json!({ "path": "../x", "content": "" }), "Access denied: '../x' is outside the workspace"),
         ("write_file", json!({ "path": "/etc/x", "content": "" }), "Access denied: '/etc/x' is outside the workspace"),
-        ("write_file", json!({ "path": ".git/hooks/x", "content": "" }), "Cannot write '.git/hooks/x': it is a git hook or git configuration"),
-        ("write_file", json!({ "path": ".bashrc", "content": "" }), "Cannot write '.bashrc': it is a shell start-up file"),
-        ("write_file", json!({ "path": ".ssh/config", "content": "" }), "Cannot write '.ssh/config': it is a SSH directory"),
-        ("write_file", json!({ "path": "gloveport.toml", "content": "" }), "Cannot write 'gloveport.toml': it is a file of the runtime"),
-        ("write_file", json!({ "path": "src/main.rs/x", "content": "" }), "Cannot write 'src/main.rs/x': a part of the path is not a directory"),
+        (
+            "write_file",
+            json!({ "path": ".git/hooks/x", "content": "" }),
+            "Cannot write '.git/hooks/x': it is a git hook or git configuration",
+        ),
+        (
+            "write_file",
+            json!({ "path": ".bashrc", "content": "" }),
+            "Cannot write '.bashrc': it is a shell start-up file",
+        ),
+        (
+            "write_file",
+            json!({ "path": ".ssh/config", "content": "" }),
+            "Cannot write '.ssh/config': it is a SSH directory",
+        ),
+        (
+            "write_file",
+            json!({ "path": "gloveport.toml", "content": "" }),
+            "Cannot write 'gloveport.toml': it is a file of the runtime",
+        ),
+        (
+            "write_file",
+            json!({ "path": "src/main.rs/x", "content": "" }),
+            "Cannot write 'src/main.rs/x': a part of the path is not a directory",
+        ),
         ("search_files", json!({ "pattern": "x", "path": "nope" }), "Path not found: nope"),
         ("search_files", json!({ "pattern": "x", "path": "/etc" }), "Access denied: '/etc' is outside the workspace"),
         ("search_files", json!({ "pattern": "x", "path": ".env" }), "Cannot search '.env': it is a credential file"),
@@ -142,7 +178,10 @@ async fn write_file_replaces_and_keeps_what_matters() {
     }
     assert_eq!(bench.call("write_file", json!({ "path": ".env", "content": "KEY=secret" })).await["bytes_written"], 10);
     assert_eq!(bench.get(".env"), "KEY=secret");
-    let left: Vec<_> = crate::support::snapshot(&bench.ws("")).into_keys().filter(|p| p.to_string_lossy().contains(".gloveport-")).collect();
+    let left: Vec<_> = crate::support::snapshot(&bench.ws(""))
+        .into_keys()
+        .filter(|p| p.to_string_lossy().contains(".gloveport-"))
+        .collect();
     assert_eq!(left, Vec::<std::path::PathBuf>::new());
 }
 
@@ -164,9 +203,15 @@ async fn search_files_lists_lines_files_and_counts() {
             { "path": "sub/b.rs", "line": 1, "content": "fn three() {}" }], "truncated": false })
     );
     let files = bench.call("search_files", json!({ "pattern": "fn ", "output_mode": "files_only" })).await;
-    assert_eq!(files, json!({ "total_count": 3, "matches": [], "files": ["a.rs", "sub/b.rs", "sub/c.txt"], "truncated": false }));
+    assert_eq!(
+        files,
+        json!({ "total_count": 3, "matches": [], "files": ["a.rs", "sub/b.rs", "sub/c.txt"], "truncated": false })
+    );
     let counts = bench.call("search_files", json!({ "pattern": "fn ", "output_mode": "count", "path": "./sub" })).await;
-    assert_eq!(counts, json!({ "total_count": 2, "matches": [], "counts": { "sub/b.rs": 1, "sub/c.txt": 1 }, "truncated": false }));
+    assert_eq!(
+        counts,
+        json!({ "total_count": 2, "matches": [], "counts": { "sub/b.rs": 1, "sub/c.txt": 1 }, "truncated": false })
+    );
     let first = bench.call("search_files", json!({ "pattern": "fn ", "limit": 1 })).await;
     assert_eq!(
         first,
@@ -195,7 +240,8 @@ async fn search_files_by_name_is_newest_first() {
         let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000 * at as u64);
         std::fs::File::open(bench.ws(name)).unwrap().set_modified(time).unwrap();
     }
-    let files = async |pattern: &str| bench.call("search_files", json!({ "pattern": pattern, "target": "files" })).await;
+    let files =
+        async |pattern: &str| bench.call("search_files", json!({ "pattern": pattern, "target": "files" })).await;
     assert_eq!(files("*.rs").await["files"], json!(["mid/main.rs", "mid/new_main.rs", "old.rs"]));
     assert_eq!(files("main").await["files"], json!(["mid/main.rs", "mid/new_main.rs"]));
     assert_eq!(files("mid/*.rs").await["total_count"], 2);

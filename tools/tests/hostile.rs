@@ -19,7 +19,13 @@ async fn e2_e3_nothing_outside_is_reached_or_told_apart() {
     let up = "../".repeat(40);
     let outside = bench.outside("secret.txt");
     let absent = bench.outside("absent.txt");
-    let paths = ["../outside/secret.txt", "../outside/absent.txt", &format!("{up}etc/passwd"), "./a/.././../x", "a/../../outside/secret.txt"];
+    let paths = [
+        "../outside/secret.txt",
+        "../outside/absent.txt",
+        &format!("{up}etc/passwd"),
+        "./a/.././../x",
+        "a/../../outside/secret.txt",
+    ];
     let absolute = [outside.to_str().unwrap(), absent.to_str().unwrap(), "/etc/passwd", "/etc/absent", "/"];
     let before = snapshot(bench.base.path());
     for path in paths.iter().copied().chain(absolute) {
@@ -54,7 +60,10 @@ async fn e5_links_out_are_refused_and_counted() {
         let text = json!(format!("Access denied: '{path}' is outside the workspace"));
         assert_eq!(bench.call("read_file", json!({ "path": path })).await["error"], text);
         assert_eq!(bench.call("write_file", json!({ "path": path, "content": "x" })).await["error"], text);
-        assert_eq!(bench.call("patch", json!({ "path": path, "old_string": "outside", "new_string": "b" })).await["error"], text);
+        assert_eq!(
+            bench.call("patch", json!({ "path": path, "old_string": "outside", "new_string": "b" })).await["error"],
+            text
+        );
         let patch = json!({ "mode": "patch", "patch": format!("*** Add File: {path}\n+x\n") });
         let answer = bench.call("patch", patch).await["error"].as_str().unwrap().to_owned();
         assert!(answer.ends_with(&format!("Access denied: '{path}' is outside the workspace")), "{answer}");
@@ -76,11 +85,17 @@ async fn a_guarded_file_is_guarded_through_links() {
     bench.put(".git/hooks/pre-commit", "#!/bin/sh\n");
     symlink(".env", bench.ws("plain")).unwrap();
     symlink(".git/hooks", bench.ws("hooks")).unwrap();
-    assert_eq!(bench.call("read_file", json!({ "path": "plain" })).await["error"], "Cannot read 'plain': it is a credential file");
+    assert_eq!(
+        bench.call("read_file", json!({ "path": "plain" })).await["error"],
+        "Cannot read 'plain': it is a credential file"
+    );
     let hook = bench.call("write_file", json!({ "path": "hooks/pre-commit", "content": "x" })).await;
     assert_eq!(hook["error"], "Cannot write 'hooks/pre-commit': it is a git hook or git configuration");
     let delete = bench.call("patch", json!({ "mode": "patch", "patch": "*** Delete File: hooks/pre-commit\n" })).await;
-    assert_eq!(delete["error"], "The patch was not applied, nothing was changed: it is a git hook or git configuration");
+    assert_eq!(
+        delete["error"],
+        "The patch was not applied, nothing was changed: it is a git hook or git configuration"
+    );
     assert_eq!(bench.get(".git/hooks/pre-commit"), "#!/bin/sh\n");
 }
 
@@ -89,7 +104,8 @@ async fn e10_special_files_are_refused_at_once() {
     let bench = Bench::new();
     std::process::Command::new("mkfifo").arg(bench.ws("fifo")).status().unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(bench.ws("socket")).unwrap();
-    let made = std::process::Command::new("mknod").arg(bench.ws("null")).args(["c", "1", "5"]).status().unwrap().success();
+    let made =
+        std::process::Command::new("mknod").arg(bench.ws("null")).args(["c", "1", "5"]).status().unwrap().success();
     std::fs::create_dir(bench.ws("sub")).unwrap();
     symlink("../fifo", bench.ws("sub/link")).unwrap();
     let mut cases = vec![("fifo", "a FIFO"), ("socket", "a socket"), ("sub/link", "a FIFO")];
@@ -137,7 +153,11 @@ async fn e11_a_sparse_terabyte_is_answered_within_a_second() {
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!((&far["content"], &far["truncated"]), (&json!(""), &json!(true)), "{far}");
     let began = Instant::now();
-    assert_eq!(bench.call("search_files", json!({ "pattern": "line", "limit": 1 })).await["matches"], json!([]), "binary files have no lines");
+    assert_eq!(
+        bench.call("search_files", json!({ "pattern": "line", "limit": 1 })).await["matches"],
+        json!([]),
+        "binary files have no lines"
+    );
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     let patched = bench.call("patch", json!({ "path": "text", "old_string": "a", "new_string": "b" })).await;
     assert_eq!(patched["error"], "Cannot edit 'text': it has 1,099,511,627,776 bytes, 64 MiB is the most");
@@ -147,7 +167,20 @@ async fn e11_a_sparse_terabyte_is_answered_within_a_second() {
 async fn e13_names_are_data() {
     let bench = Bench::new();
     let long = "n".repeat(255);
-    let names = ["a\nb", "quote'\"", "$(touch pwned)", "-rf", "*", "\u{202e}rtl", "bell\u{7}", "`id`", ";id", "sp ace", "é", &long];
+    let names = [
+        "a\nb",
+        "quote'\"",
+        "$(touch pwned)",
+        "-rf",
+        "*",
+        "\u{202e}rtl",
+        "bell\u{7}",
+        "`id`",
+        ";id",
+        "sp ace",
+        "é",
+        &long,
+    ];
     for name in names {
         let answer = bench.call("write_file", json!({ "path": name, "content": "needle\n" })).await;
         assert_eq!(answer["bytes_written"], 7, "{name:?}: {answer}");
@@ -170,7 +203,10 @@ async fn e13_names_are_data() {
     use std::os::unix::ffi::OsStrExt;
     let raw = std::ffi::OsStr::from_bytes(b"raw\xff.txt");
     std::fs::write(bench.ws("").join(raw), "thread\n").unwrap();
-    assert_eq!(bench.call("search_files", json!({ "pattern": "thread", "output_mode": "files_only" })).await["total_count"], 12);
+    assert_eq!(
+        bench.call("search_files", json!({ "pattern": "thread", "output_mode": "files_only" })).await["total_count"],
+        12
+    );
 }
 
 #[tokio::test]
@@ -234,7 +270,14 @@ async fn e5_a_swapped_directory_lets_nothing_out() {
             let (dir, evil) = (bench.ws("d"), bench.ws("evil"));
             let mut swaps = 0u32;
             while swaps < 100_000 {
-                rustix::fs::renameat_with(rustix::fs::CWD, &dir, rustix::fs::CWD, &evil, rustix::fs::RenameFlags::EXCHANGE).unwrap();
+                rustix::fs::renameat_with(
+                    rustix::fs::CWD,
+                    &dir,
+                    rustix::fs::CWD,
+                    &evil,
+                    rustix::fs::RenameFlags::EXCHANGE,
+                )
+                .unwrap();
                 swaps += 1;
             }
             stop.store(true, Ordering::Relaxed);

@@ -9,8 +9,13 @@ use gloveport_tools::HostWorkspace;
 use crate::support::{Bench, snapshot};
 
 /// Where a transaction can be cut off, and whether its steps have begun to count then.
-const POINTS: &[(&str, bool)] =
-    &[("apply-staged", false), ("apply-writing", false), ("apply-committed", true), ("apply-step", true), ("apply-done", true)];
+const POINTS: &[(&str, bool)] = &[
+    ("apply-staged", false),
+    ("apply-writing", false),
+    ("apply-committed", true),
+    ("apply-step", true),
+    ("apply-done", true),
+];
 
 fn changes() -> Vec<Change> {
     let write = |path: &str| Change::Write { path: path.into(), content: "new\n".into(), like: None };
@@ -56,7 +61,12 @@ fn a_killed_transaction_is_old_or_new_and_leaves_nothing() {
                 child.env("KILL_SINGLE", "1");
             }
             let output = child.output().unwrap();
-            assert_eq!(output.status.code(), None, "{point} was not reached: {}", String::from_utf8_lossy(&output.stdout));
+            assert_eq!(
+                output.status.code(),
+                None,
+                "{point} was not reached: {}",
+                String::from_utf8_lossy(&output.stdout)
+            );
             HostWorkspace::builder(bench.ws("")).access(Access::ReadWrite).open().unwrap();
             let after = snapshot(&bench.ws(""));
             assert!(after.keys().all(|path| !path.to_string_lossy().contains(".gloveport-")), "{point}: {after:?}");
@@ -64,7 +74,10 @@ fn a_killed_transaction_is_old_or_new_and_leaves_nothing() {
             if is_new && !single {
                 let new = |path: &str| assert_eq!(bench.get(path), "new\n", "{point}: {path}");
                 ["a", "sub/b", "made/deep/c"].iter().for_each(|path| new(path));
-                assert!(!bench.ws("gone").exists() && !bench.ws("from").exists() && bench.get("sub/to") == "old\n", "{point}");
+                assert!(
+                    !bench.ws("gone").exists() && !bench.ws("from").exists() && bench.get("sub/to") == "old\n",
+                    "{point}"
+                );
             } else if !is_new {
                 assert_eq!(after, before, "{point}");
             }

@@ -12,7 +12,8 @@ use crate::support::{Bench, snapshot};
 async fn replace_edits_one_place() {
     let bench = Bench::new();
     bench.put("a.py", "def f():\n    return 1\n");
-    let answer = bench.call("patch", json!({ "path": "a.py", "old_string": "return 1", "new_string": "return 2" })).await;
+    let answer =
+        bench.call("patch", json!({ "path": "a.py", "old_string": "return 1", "new_string": "return 2" })).await;
     assert_eq!(
         answer,
         json!({
@@ -22,7 +23,9 @@ async fn replace_edits_one_place() {
         })
     );
     assert_eq!(bench.get("a.py"), "def f():\n    return 2\n");
-    let again = bench.call("patch", json!({ "path": "a.py", "old_string": "    return 1", "new_string": "    return 2" })).await;
+    let again = bench
+        .call("patch", json!({ "path": "a.py", "old_string": "    return 1", "new_string": "    return 2" }))
+        .await;
     assert_eq!((&again["success"], &again["no_change"]), (&json!(true), &json!(true)));
     assert_eq!(bench.get("a.py"), "def f():\n    return 2\n");
 }
@@ -74,8 +77,16 @@ async fn replace_errors_leave_the_file_alone() {
     let cases: &[(&str, Value, &str)] = &[
         ("a\n", json!({ "path": "f", "old_string": "", "new_string": "b" }), "old_string must not be empty"),
         ("a\n", json!({ "path": "f", "old_string": " \n", "new_string": "b" }), "old_string must not be blank"),
-        ("a\n", json!({ "path": "f", "old_string": "a", "new_string": "a" }), "old_string and new_string are identical"),
-        ("a\n", json!({ "path": "f", "old_string": "zz", "new_string": "b" }), "f: Could not find a match for old_string"),
+        (
+            "a\n",
+            json!({ "path": "f", "old_string": "a", "new_string": "a" }),
+            "old_string and new_string are identical",
+        ),
+        (
+            "a\n",
+            json!({ "path": "f", "old_string": "zz", "new_string": "b" }),
+            "f: Could not find a match for old_string",
+        ),
         ("a\n", json!({ "path": "nope", "old_string": "zz", "new_string": "b" }), "File not found: nope"),
         ("a\n", json!({ "path": "f", "new_string": "b" }), "argument 'old_string': required for mode \"replace\""),
         ("a\n", json!({ "mode": "patch" }), "argument 'patch': required for mode \"patch\""),
@@ -98,13 +109,18 @@ async fn replace_errors_leave_the_file_alone() {
         assert_eq!(bench.get("f"), *file, "{args}");
     }
     bench.put("f", &six);
-    let all = bench.call("patch", json!({ "path": "f", "old_string": "x = 1", "new_string": "z", "replace_all": true })).await;
+    let all = bench
+        .call("patch", json!({ "path": "f", "old_string": "x = 1", "new_string": "z", "replace_all": true }))
+        .await;
     assert_eq!(all["replacements"], 6);
     assert_eq!(bench.get("f"), "z\ny\n".repeat(6));
     bench.put("f", "begin()\nx = compute(first)\nfinish()\n");
     let args = json!({ "path": "f", "old_string": "begin()\nx = compute(frist)\nfinish()", "new_string": "q", "replace_all": true });
     let refused = bench.call("patch", args).await;
-    assert!(refused["error"].as_str().unwrap().contains("Could not find a match"), "similarity and replace_all never combine: {refused}");
+    assert!(
+        refused["error"].as_str().unwrap().contains("Could not find a match"),
+        "similarity and replace_all never combine: {refused}"
+    );
 }
 
 #[tokio::test]
@@ -131,7 +147,10 @@ async fn a_patch_is_all_or_nothing() {
     assert_eq!(answer["success"], true, "{answer}");
     assert_eq!(answer["files_modified"], json!(["a.txt", "old/b.txt -> b2.txt", "pic -> pics/pic"]));
     assert_eq!((&answer["files_created"], &answer["files_deleted"]), (&json!(["new/n.txt"]), &json!(["gone.txt"])));
-    assert_eq!((bench.get("a.txt").as_str(), bench.get("b2.txt").as_str(), bench.get("new/n.txt").as_str()), ("ONE\ntwo\n", "BEE\n", "n\n"));
+    assert_eq!(
+        (bench.get("a.txt").as_str(), bench.get("b2.txt").as_str(), bench.get("new/n.txt").as_str()),
+        ("ONE\ntwo\n", "BEE\n", "n\n")
+    );
     assert!(!bench.ws("gone.txt").exists() && !bench.ws("old/b.txt").exists() && bench.ws("pics/pic").exists());
     let dots = bench.call("patch", json!({ "mode": "patch", "patch": "*** Add File: ../x\n+a" })).await;
     assert_eq!(dots["error"], "line 1 of the patch: '..' is not allowed in a path: '../x'");
@@ -156,7 +175,9 @@ async fn large_files_are_quick() {
     let big: String = (0..200_000).map(|n| format!("    let value_{n} = compute({n}, \"{n}\");\n")).collect();
     bench.put("big.rs", &big);
     let began = std::time::Instant::now();
-    let exact = bench.call("patch", json!({ "path": "big.rs", "old_string": "value_150000 = ", "new_string": "other = " })).await;
+    let exact = bench
+        .call("patch", json!({ "path": "big.rs", "old_string": "value_150000 = ", "new_string": "other = " }))
+        .await;
     assert_eq!(exact["success"], true, "{}", exact["error"]);
     let spent = began.elapsed();
     assert!(spent < std::time::Duration::from_secs(1), "exact: {spent:?}");
@@ -175,7 +196,15 @@ async fn large_files_are_quick() {
 
     let medium: String = (0..20_000).map(|n| format!("    let value_{n} = compute({n}, \"{}\");\n", n % 7)).collect();
     bench.put("medium.rs", &medium);
-    let old: String = (5_000..5_031).map(|n| if n % 2 == 0 { format!("    let value_{n} = computed({n}, \"?\");\n") } else { format!("    let value_{n} = compute({n}, \"{}\");\n", n % 7) }).collect();
+    let old: String = (5_000..5_031)
+        .map(|n| {
+            if n % 2 == 0 {
+                format!("    let value_{n} = computed({n}, \"?\");\n")
+            } else {
+                format!("    let value_{n} = compute({n}, \"{}\");\n", n % 7)
+            }
+        })
+        .collect();
     let began = std::time::Instant::now();
     let similar = bench.call("patch", json!({ "path": "medium.rs", "old_string": old, "new_string": "x();\n" })).await;
     let spent = began.elapsed();
@@ -196,7 +225,11 @@ fn apply_elsewhere(program: &str, name: &str, old: Option<&str>, diff: &str) -> 
         _ => command.args(["-p1", "--binary", "--quiet", "-i", "the.diff"]),
     };
     let output = command.current_dir(&dir).env("GIT_CEILING_DIRECTORIES", "/").output().unwrap();
-    assert!(output.status.success(), "{program}: {}\n{diff}", String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout));
+    assert!(
+        output.status.success(),
+        "{program}: {}\n{diff}",
+        String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout)
+    );
     read(&dir.path().join(name))
 }
 

@@ -24,9 +24,18 @@ async fn a_command_gives_its_output_and_exit_code() {
     let bench = Bench::new();
     std::fs::create_dir(bench.ws("sub")).unwrap();
     let cases = [
-        (json!({ "command": "echo out; echo err >&2; exit 3" }), json!({ "output": "out\nerr\n", "exit_code": 3, "error": null, "ran": "host" })),
-        (json!({ "command": "printf '\\033[31mred\\033[0m'" }), json!({ "output": "red", "exit_code": 0, "error": null, "ran": "host" })),
-        (json!({ "command": "basename \"$PWD\"", "workdir": "sub" }), json!({ "output": "sub\n", "exit_code": 0, "error": null, "ran": "host" })),
+        (
+            json!({ "command": "echo out; echo err >&2; exit 3" }),
+            json!({ "output": "out\nerr\n", "exit_code": 3, "error": null, "ran": "host" }),
+        ),
+        (
+            json!({ "command": "printf '\\033[31mred\\033[0m'" }),
+            json!({ "output": "red", "exit_code": 0, "error": null, "ran": "host" }),
+        ),
+        (
+            json!({ "command": "basename \"$PWD\"", "workdir": "sub" }),
+            json!({ "output": "sub\n", "exit_code": 0, "error": null, "ran": "host" }),
+        ),
         (json!({ "command": "kill -9 $$" }), json!({ "output": "", "exit_code": 137, "error": null, "ran": "host" })),
         (json!({ "command": "cat" }), json!({ "output": "", "exit_code": 0, "error": null, "ran": "host" })),
     ];
@@ -46,15 +55,41 @@ async fn each_refusal_has_its_text() {
         (
             Terminal::Off,
             json!({ "command": "ls" }),
-            refused("Command refused: the terminal is off, because commands would run on the host. Switch it on with terminal = \"confined\" or terminal = \"host\"."),
+            refused(
+                "Command refused: the terminal is off, because commands would run on the host. Switch it on with terminal = \"confined\" or terminal = \"host\".",
+            ),
         ),
-        (Terminal::Host, json!({ "command": "rm -rf /" }), refused("Command refused: it removes a root, home or system directory. No approval can allow this.")),
-        (Terminal::Host, json!({ "command": "ls", "workdir": "/etc" }), refused("Command refused: workdir '/etc' is outside the workspace")),
-        (Terminal::Host, json!({ "command": "ls", "workdir": "nope" }), refused("Command refused: workdir 'nope' does not exist")),
-        (Terminal::Host, json!({ "command": "ls", "workdir": "file" }), refused("Command refused: workdir 'file' is not a directory")),
+        (
+            Terminal::Host,
+            json!({ "command": "rm -rf /" }),
+            refused("Command refused: it removes a root, home or system directory. No approval can allow this."),
+        ),
+        (
+            Terminal::Host,
+            json!({ "command": "ls", "workdir": "/etc" }),
+            refused("Command refused: workdir '/etc' is outside the workspace"),
+        ),
+        (
+            Terminal::Host,
+            json!({ "command": "ls", "workdir": "nope" }),
+            refused("Command refused: workdir 'nope' does not exist"),
+        ),
+        (
+            Terminal::Host,
+            json!({ "command": "ls", "workdir": "file" }),
+            refused("Command refused: workdir 'file' is not a directory"),
+        ),
         (Terminal::Host, json!({ "command": " " }), json!({ "error": "argument 'command': must not be empty" })),
-        (Terminal::Host, json!({ "command": "a\0b" }), json!({ "error": "argument 'command': must not contain a NUL character" })),
-        (Terminal::Host, json!({ "command": "ls", "timeout": 0 }), json!({ "error": "argument 'timeout': must be a positive number of seconds" })),
+        (
+            Terminal::Host,
+            json!({ "command": "a\0b" }),
+            json!({ "error": "argument 'command': must not contain a NUL character" }),
+        ),
+        (
+            Terminal::Host,
+            json!({ "command": "ls", "timeout": 0 }),
+            json!({ "error": "argument 'timeout': must be a positive number of seconds" }),
+        ),
     ];
     for (mode, args, expected) in cases {
         assert_eq!(run(&bench, mode, args.clone()).await, expected, "{args}");
@@ -65,12 +100,21 @@ async fn each_refusal_has_its_text() {
 async fn a_late_command_is_killed_with_everything_it_started() {
     let bench = Bench::new();
     let began = Instant::now();
-    let late = run(&bench, Terminal::Host, json!({ "command": "echo begun; sleep 321.5 & setsid sleep 321.5 & sleep 321.5", "timeout": 0.3 })).await;
-    assert_eq!(late, json!({ "output": "begun\n[Command timed out after 0.3s]", "exit_code": 124, "error": null, "ran": "host" }));
+    let late = run(
+        &bench,
+        Terminal::Host,
+        json!({ "command": "echo begun; sleep 321.5 & setsid sleep 321.5 & sleep 321.5", "timeout": 0.3 }),
+    )
+    .await;
+    assert_eq!(
+        late,
+        json!({ "output": "begun\n[Command timed out after 0.3s]", "exit_code": 124, "error": null, "ran": "host" })
+    );
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     assert_eq!(alive("321.5"), 0);
     let began = Instant::now();
-    let left = run(&bench, Terminal::Host, json!({ "command": "(setsid sleep 322.5 &) ; sleep 322.5 & echo done" })).await;
+    let left =
+        run(&bench, Terminal::Host, json!({ "command": "(setsid sleep 322.5 &) ; sleep 322.5 & echo done" })).await;
     assert_eq!(left["output"], "done\n");
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     assert_eq!(alive("322.5"), 0);
@@ -103,14 +147,20 @@ async fn output_is_bounded_while_it_is_produced() {
     let flood = run(&bench, Terminal::Host, json!({ "command": "head -c 300000000 /dev/zero | tr '\\0' x" })).await;
     let output = flood["output"].as_str().unwrap();
     assert!(output.contains("\n\n... [OUTPUT TRUNCATED - 299,950,000 chars omitted out of 300,000,000 total] ...\n\n"));
-    assert_eq!(output.len(), 50_000 + "\n\n... [OUTPUT TRUNCATED - 299,950,000 chars omitted out of 300,000,000 total] ...\n\n".len());
+    assert_eq!(
+        output.len(),
+        50_000 + "\n\n... [OUTPUT TRUNCATED - 299,950,000 chars omitted out of 300,000,000 total] ...\n\n".len()
+    );
 }
 
 /// Whether this kernel can confine. Without it the answer has to be a refusal.
 async fn confined(bench: &Bench, command: &str) -> Option<Value> {
     let answer = run(bench, Terminal::Confined, json!({ "command": command })).await;
     if answer["exit_code"] == -1 {
-        assert!(answer["error"].as_str().unwrap().starts_with("Command refused: this kernel can't confine commands"), "{answer}");
+        assert!(
+            answer["error"].as_str().unwrap().starts_with("Command refused: this kernel can't confine commands"),
+            "{answer}"
+        );
         return None;
     }
     Some(answer)
@@ -120,7 +170,9 @@ async fn confined(bench: &Bench, command: &str) -> Option<Value> {
 async fn a_confined_command_stays_in_the_workspace() {
     let bench = Bench::new();
     let secret = bench.outside("secret.txt");
-    let Some(inside) = confined(&bench, "echo hi > made && cat made && mkdir d && mv made d/m && ls d").await else { return };
+    let Some(inside) = confined(&bench, "echo hi > made && cat made && mkdir d && mv made d/m && ls d").await else {
+        return;
+    };
     assert_eq!(inside, json!({ "output": "hi\nm\n", "exit_code": 0, "error": null, "ran": "confined" }));
     let refused = [
         format!("cat {}", secret.display()),
@@ -144,7 +196,10 @@ async fn a_confined_command_stays_in_the_workspace() {
     assert!(!bench.outside("new").exists() && !bench.outside("m").exists());
     let scratch = confined(&bench, "touch \"$TMPDIR/x\" && echo $TMPDIR").await.unwrap();
     assert_eq!(scratch["exit_code"], 0, "{scratch}");
-    assert!(!std::path::Path::new(scratch["output"].as_str().unwrap().trim()).exists(), "the private directory is gone");
+    assert!(
+        !std::path::Path::new(scratch["output"].as_str().unwrap().trim()).exists(),
+        "the private directory is gone"
+    );
     let python = "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)' 2>&1; python3 -c 'import socket; socket.socket(socket.AF_UNIX)' 2>&1";
     let sockets = confined(&bench, python).await.unwrap();
     assert_ne!(sockets["exit_code"], 0, "{sockets}");

@@ -31,7 +31,8 @@ async fn serve(pages: HashMap<&'static str, Vec<u8>>) -> (SocketAddr, Seen) {
                 let mut head = vec![0; 65_536];
                 let count = stream.read(&mut head).await.unwrap_or(0);
                 let request = String::from_utf8_lossy(&head[..count]).into_owned();
-                let path = request.split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default().to_owned();
+                let path =
+                    request.split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default().to_owned();
                 log.lock().unwrap().push(request);
                 let missing = page("404 Not Found", "content-type: text/plain\r\n", b"no");
                 _ = stream.write_all(pages.get(path.as_str()).unwrap_or(&missing)).await;
@@ -72,9 +73,15 @@ fn without_a_provider_the_tools_are_not_offered() {
     assert_eq!(tools(json!({}), false).unwrap().len(), 0);
     let names = |config| tools(config, false).unwrap().iter().map(|tool| tool.spec().name).collect::<Vec<_>>();
     assert_eq!(names(json!({ "extract": "builtin" })), ["web_extract"]);
-    assert_eq!(names(json!({ "search": "searxng", "providers": { "searxng": { "url": "http://x.test" } } })), ["web_search"]);
+    assert_eq!(
+        names(json!({ "search": "searxng", "providers": { "searxng": { "url": "http://x.test" } } })),
+        ["web_search"]
+    );
     let refused = |config| tools(config, false).err().unwrap().to_string();
-    assert_eq!(refused(json!({ "search": "brave" })), "web provider brave needs a key: set BRAVE_API_KEY or web.providers.brave.api_key");
+    assert_eq!(
+        refused(json!({ "search": "brave" })),
+        "web provider brave needs a key: set BRAVE_API_KEY or web.providers.brave.api_key"
+    );
     assert_eq!(refused(json!({ "search": "searxng" })), "web provider searxng needs an address: set its 'url'");
     let odd = json!({ "search": "searxng", "providers": { "searxng": { "url": "ftp://x" } } });
     assert_eq!(refused(odd), "web provider searxng needs an address: 'url' must begin with http:// or https://");
@@ -92,10 +99,15 @@ async fn pages_become_markdown() {
     ]);
     let (server, _) = serve(pages).await;
     let url = |path: &str| format!("http://{server}{path}");
-    let urls: Vec<String> = ["/page", "/latin", "/json", "/pdf", "/missing", "/never", "/read"].iter().map(|path| url(path)).collect();
+    let urls: Vec<String> =
+        ["/page", "/latin", "/json", "/pdf", "/missing", "/never", "/read"].iter().map(|path| url(path)).collect();
     let answer = extract(&urls, true).await;
     let result = |at: usize, title: &str, content: &str, error: Value| {
-        assert_eq!(answer["results"][at], json!({ "url": urls[at], "title": title, "content": content, "error": error }), "{at}");
+        assert_eq!(
+            answer["results"][at],
+            json!({ "url": urls[at], "title": title, "content": content, "error": error }),
+            "{at}"
+        );
     };
     assert_eq!(answer["results"].as_array().unwrap().len(), 5);
     assert_eq!(answer["omitted"], json!([urls[5], urls[6]]));
@@ -151,7 +163,10 @@ async fn private_addresses_are_refused_wherever_they_come_from() {
     }
     let file = extract(&[format!("http://{server}/file")], true).await;
     assert_ne!(file["results"][0]["error"], Value::Null);
-    let forms = [("file:///etc/passwd", "only http and https addresses can be fetched, not file"), ("http://", "not a valid address: empty host")];
+    let forms = [
+        ("file:///etc/passwd", "only http and https addresses can be fetched, not file"),
+        ("http://", "not a valid address: empty host"),
+    ];
     for (url, text) in forms {
         assert_eq!(extract(&[url.to_owned()], false).await["results"][0]["error"], text);
     }
@@ -168,7 +183,11 @@ async fn bombs_and_floods_are_bounded() {
     let began = Instant::now();
     let answer = extract(&[format!("http://{server}/bomb")], true).await;
     let content = answer["results"][0]["content"].as_str().unwrap();
-    assert!(content.ends_with("[truncated: 15,000 of 5,242,880 characters shown] ..."), "{}", &content[content.len() - 100..]);
+    assert!(
+        content.ends_with("[truncated: 15,000 of 5,242,880 characters shown] ..."),
+        "{}",
+        &content[content.len() - 100..]
+    );
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
@@ -177,8 +196,16 @@ async fn searxng_and_the_others_answer_in_one_shape() {
     let found = |fields: Value| page("200 OK", "content-type: application/json\r\n", fields.to_string().as_bytes());
     let (title, url) = ("T", "https://example.com/");
     let pages = HashMap::from([
-        ("/search", found(json!({ "results": [{ "title": title, "url": url, "content": "D", "text": "D" }, { "title": "U", "url": url }] }))),
-        ("/res/v1/web/search", found(json!({ "web": { "results": [{ "title": title, "url": url, "description": "D" }] } }))),
+        (
+            "/search",
+            found(
+                json!({ "results": [{ "title": title, "url": url, "content": "D", "text": "D" }, { "title": "U", "url": url }] }),
+            ),
+        ),
+        (
+            "/res/v1/web/search",
+            found(json!({ "web": { "results": [{ "title": title, "url": url, "description": "D" }] } })),
+        ),
         ("/v2/search", found(json!({ "data": { "web": [{ "title": title, "url": url, "description": "D" }] } }))),
         ("/extract", found(json!({ "results": [{ "url": url, "title": "P", "raw_content": "# C" }] }))),
         ("/contents", found(json!({ "results": [{ "url": url, "title": "P", "text": "# C" }] }))),
@@ -192,15 +219,25 @@ async fn searxng_and_the_others_answer_in_one_shape() {
         let expected = json!({ "success": true, "data": { "web": [{ "title": title, "url": url, "description": "D", "position": 1 }] } });
         assert_eq!(answer, expected, "{name}");
         let request = seen.lock().unwrap().pop().unwrap();
-        assert!(request.contains("key-from-environment") && (request.contains("a+b%26c") || request.contains("a b&c")), "{name}: {request}");
+        assert!(
+            request.contains("key-from-environment") && (request.contains("a+b%26c") || request.contains("a b&c")),
+            "{name}: {request}"
+        );
     }
     for name in ["tavily", "exa", "firecrawl"] {
         let provider = json!({ name: { "url": format!("http://{server}"), "api_key": "k" } });
         let tools = tools(json!({ "extract": name, "providers": provider }), false).unwrap();
         let answer = call(&tools, "web_extract", json!({ "urls": [url] }), &context(None)).await;
-        assert_eq!(answer, json!({ "results": [{ "url": url, "title": "P", "content": "# C", "error": null }] }), "{name}");
+        assert_eq!(
+            answer,
+            json!({ "results": [{ "url": url, "title": "P", "content": "# C", "error": null }] }),
+            "{name}"
+        );
         let private = call(&tools, "web_extract", json!({ "urls": ["http://10.0.0.1/"] }), &context(None)).await;
-        assert_eq!(private["results"][0]["error"], "Access denied: the address is private, local or reserved", "{name}");
+        assert_eq!(
+            private["results"][0]["error"], "Access denied: the address is private, local or reserved",
+            "{name}"
+        );
     }
 }
 

@@ -79,7 +79,8 @@ fn select(known: &Known, only: &[String]) -> Result<Vec<String>> {
 /// Builds the command-line program of this workspace and returns its path.
 fn build_gloveport() -> Result<PathBuf> {
     let args = ["build", "--quiet", "--locked", "-p", "gloveport-cli", "--message-format=json-render-diagnostics"];
-    let built = command("cargo", &args).stderr(std::process::Stdio::inherit()).output().context("cannot start cargo")?;
+    let built =
+        command("cargo", &args).stderr(std::process::Stdio::inherit()).output().context("cannot start cargo")?;
     let executable = String::from_utf8_lossy(&built.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())

@@ -1,7 +1,10 @@
 //! Development tasks: `cargo xtask <task>`.
 
 #![expect(clippy::print_stderr, reason = "a command-line program reports on standard error")]
-#![expect(clippy::disallowed_methods, reason = "development tasks work on this repository's own files and start its tools")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "development tasks work on this repository's own files and start its tools"
+)]
 
 mod bench;
 mod command;

@@ -25,7 +25,9 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     match PYTHONS.iter().find(|python| works(python, &["-c", is_313])) {
         Some(python) => run(python, &["-m", "unittest", "discover", "-s", "guest-python/tests"]),
         None => {
-            eprintln!("ignored: the shim's unit tests need a native Python 3.13; the integration suite runs the shim itself");
+            eprintln!(
+                "ignored: the shim's unit tests need a native Python 3.13; the integration suite runs the shim itself"
+            );
             Ok(())
         }
     }

@@ -14,8 +14,15 @@ const MAX_LINES: usize = 600;
 /// Files that are tables.
 const LONG_TABLES: &[&str] = &[];
 /// Spellings that are not American, in pieces so that this file passes its own check.
-const SPELLINGS: &[(&str, &str)] =
-    &[("behavi", "our"), ("col", "our"), ("initial", "ise"), ("normal", "ise"), ("serial", "isation"), ("cent", "re "), ("licen", "ce ")];
+const SPELLINGS: &[(&str, &str)] = &[
+    ("behavi", "our"),
+    ("col", "our"),
+    ("initial", "ise"),
+    ("normal", "ise"),
+    ("serial", "isation"),
+    ("cent", "re "),
+    ("licen", "ce "),
+];
 /// Folders that hold no sources of ours.
 const SKIPPED: &[&str] = &["target", ".git", "__pycache__", "node_modules", "corpus"];
 
@@ -29,7 +36,15 @@ pub(crate) fn run_tidy() -> Result<()> {
     }
     check_cases(&root, &mut problems)?;
     base::check(&root, &mut problems)?;
-    for name in ["README.md", "ARCHITECTURE.md", "LIMITATIONS.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "BENCHMARKS.md"] {
+    for name in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "LIMITATIONS.md",
+        "SECURITY.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "BENCHMARKS.md",
+    ] {
         if !root.join(name).is_file() {
             problems.push(format!("{name} is missing"));
         }

@@ -20,7 +20,9 @@ pub(super) fn check(grant: &Grant, cache_dir: &Path) -> Result<(), BackendError>
     let path = real(&grant.path);
     let refused = |what: &str| {
         let shown = grant.path.display();
-        Err(BackendError::setup(format!("the directory {shown} can't be granted to a script: it {what}; grant a smaller one")))
+        Err(BackendError::setup(format!(
+            "the directory {shown} can't be granted to a script: it {what}; grant a smaller one"
+        )))
     };
     let is_kernel = KERNEL.iter().any(|dir| overlaps(&path, Path::new(dir))) && !path.starts_with(KERNEL_EXCEPT);
     if is_kernel {

@@ -54,7 +54,9 @@ fn scratch_outside<'a>(
     let places = ["/var/tmp", "/dev/shm"].map(|place| Path::new(place).join(format!("gloveport-{user}")));
     match places.iter().find(|place| !is_granted(place)) {
         Some(place) => ScratchSpace::new(place).map(Some).map_err(scratch_error),
-        None => Err(BackendError::setup("the granted directory holds the private storage of runs; grant a smaller one")),
+        None => {
+            Err(BackendError::setup("the granted directory holds the private storage of runs; grant a smaller one"))
+        }
     }
 }
 

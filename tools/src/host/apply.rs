@@ -117,7 +117,8 @@ impl Transaction<'_> {
         let new = self.journal.next("new");
         self.journal.announce(&dir);
         let written = write_new(&target.dir, &new, content, mode.map(|m| m & 0o777));
-        let step = Step::Put { dir, name: target.name, new, old: target.mode.is_some().then(|| self.journal.next("old")) };
+        let step =
+            Step::Put { dir, name: target.name, new, old: target.mode.is_some().then(|| self.journal.next("old")) };
         self.steps.push(Staged { step, dir: target.dir, to_dir: None });
         written.map_err(|e| refusal(&e))?;
         fail::fail_point!("apply-staged");

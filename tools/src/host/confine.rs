@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use gloveport::job::Access;
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
@@ -24,8 +24,19 @@ const WANTED: ABI = ABI::V6;
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
 /// Files that nearly every program reads at its start.
 const SYSTEM_FILES: &[&str] = &[
-    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf",
-    "/etc/localtime", "/etc/timezone", "/etc/locale.alias", "/etc/magic", "/etc/mime.types", "/etc/os-release",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/nsswitch.conf",
+    "/etc/localtime",
+    "/etc/timezone",
+    "/etc/locale.alias",
+    "/etc/magic",
+    "/etc/mime.types",
+    "/etc/os-release",
 ];
 /// Devices without state.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -46,7 +57,8 @@ pub(crate) struct Reach<'a> {
 pub(crate) fn confine_thread(reach: &Reach<'_>) -> Result<(), String> {
     restrict_files(reach).map_err(|error| format!("this kernel can't confine commands with Landlock: {error}"))?;
     let filter = socket_filter().map_err(|error| format!("commands can't be confined with seccomp: {error}"))?;
-    seccompiler::apply_filter(&filter).map_err(|error| format!("this kernel can't confine commands with seccomp: {error}"))
+    seccompiler::apply_filter(&filter)
+        .map_err(|error| format!("this kernel can't confine commands with seccomp: {error}"))
 }
 
 fn restrict_files(reach: &Reach<'_>) -> Result<(), String> {
@@ -99,7 +111,8 @@ fn socket_filter() -> Result<BpfProgram, String> {
     for call in DENIED {
         rules.insert(*call, Vec::new());
     }
-    let not_unix = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, libc::AF_UNIX.unsigned_abs().into());
+    let not_unix =
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, libc::AF_UNIX.unsigned_abs().into());
     let pairs = SeccompRule::new(vec![not_unix.map_err(|e| e.to_string())?]).map_err(|e| e.to_string())?;
     rules.insert(libc::SYS_socketpair, vec![pairs]);
     #[cfg(target_arch = "x86_64")]

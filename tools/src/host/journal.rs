@@ -71,7 +71,9 @@ impl Journal {
                 Err(_) => return Ok(Self { id, root, file: None, names: 0 }),
             };
             // A start elsewhere may have taken the file for a dead one before it was locked.
-            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && file.metadata()?.nlink() == 1 {
+            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+                && file.metadata()?.nlink() == 1
+            {
                 return Ok(Self { id, root, file: Some(file), names: 0 });
             }
         }
@@ -211,16 +213,18 @@ impl Inner {
             Step::Take { dir, name, old } => (vec![(dir, name)], own(old)),
             Step::Move { dir, name, to_dir, to_name } => (vec![(dir, name), (to_dir, to_name)], true),
         };
-        owned && targets.into_iter().all(|(dir, name)| {
-            let plain = !name.contains('/') && name != ".." && name != "." && !name.is_empty();
-            let relative = self.relative(if dir.is_empty() { "." } else { dir });
-            let opened = relative.ok().and_then(|r| open_directory(&self.dir, &r).ok());
-            plain && opened.is_some_and(|dir| self.check_write(&dir, name).is_ok())
-        })
+        owned
+            && targets.into_iter().all(|(dir, name)| {
+                let plain = !name.contains('/') && name != ".." && name != "." && !name.is_empty();
+                let relative = self.relative(if dir.is_empty() { "." } else { dir });
+                let opened = relative.ok().and_then(|r| open_directory(&self.dir, &r).ok());
+                plain && opened.is_some_and(|dir| self.check_write(&dir, name).is_ok())
+            })
     }
 
     fn with_dirs(&self, step: &Step, op: impl Fn(&Dir, Option<&Dir>)) {
-        let open = |dir: &String| open_directory(&self.dir, &self.relative(if dir.is_empty() { "." } else { dir }).ok()?).ok();
+        let open =
+            |dir: &String| open_directory(&self.dir, &self.relative(if dir.is_empty() { "." } else { dir }).ok()?).ok();
         let (dir, to_dir) = match step {
             Step::Put { dir, .. } | Step::Take { dir, .. } => (open(dir), None),
             Step::Move { dir, to_dir, .. } => (open(dir), open(to_dir)),

@@ -61,8 +61,7 @@ fn spawn_confined(host: &Inner, mut shell: std::process::Command, scratch: &Path
     use super::confine::{Reach, confine_thread};
     let started = std::thread::scope(|scope| {
         let confined = scope.spawn(|| {
-            let reach =
-                Reach { root: host.dir.as_fd(), access: host.access, readable: &host.readable, scratch };
+            let reach = Reach { root: host.dir.as_fd(), access: host.access, readable: &host.readable, scratch };
             confine_thread(&reach).map_err(WorkspaceError::Denied)?;
             shell.spawn().map_err(|e| refusal(&e))
         });

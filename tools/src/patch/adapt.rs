@@ -167,13 +167,28 @@ mod tests {
     #[test]
     fn new_text_gets_the_files_indentation() {
         // Two columns become four.
-        check("    if a:\n        b()", "  if a:\n    b()", "  if a:\n    c()\n    if d:\n      e()", "    if a:\n        c()\n        if d:\n            e()");
+        check(
+            "    if a:\n        b()",
+            "  if a:\n    b()",
+            "  if a:\n    c()\n    if d:\n      e()",
+            "    if a:\n        c()\n        if d:\n            e()",
+        );
         // Blanks become tabs.
-        check("\tif a:\n\t\tb()", "    if a:\n        b()", "    if a:\n        b()\n        c()", "\tif a:\n\t\tb()\n\t\tc()");
+        check(
+            "\tif a:\n\t\tb()",
+            "    if a:\n        b()",
+            "    if a:\n        b()\n        c()",
+            "\tif a:\n\t\tb()\n\t\tc()",
+        );
         // A line that stays keeps its trailing blanks and its quirks.
         check("  x  \n  y", "x\ny", "x\nz", "  x  \n  z");
         // Only the first line lost its indentation: nothing is doubled.
-        check("    def f():\n        a()\n        b()", "def f():\n        a()\n        b()", "def f():\n        a()\n        if c:\n            d()", "    def f():\n        a()\n        if c:\n            d()");
+        check(
+            "    def f():\n        a()\n        b()",
+            "def f():\n        a()\n        b()",
+            "def f():\n        a()\n        if c:\n            d()",
+            "    def f():\n        a()\n        if c:\n            d()",
+        );
         // One line without indentation, new text with the file's own.
         check("    a()", "a()  ", "a1()\n    b()", "    a1()\n    b()");
         // One line without indentation, new text relative to it.

@@ -26,12 +26,19 @@ pub(crate) fn unified(file: FileDiff<'_>) -> String {
     // Only git's own header can tell of a rename, or of a file without content.
     if moved {
         let (a, b) = (quote("a/", file.old_path), quote("b/", file.new_path));
-        _ = writeln!(out, "diff --git {a} {b}\nrename from {}\nrename to {}", quote("", file.old_path), quote("", file.new_path));
+        _ = writeln!(
+            out,
+            "diff --git {a} {b}\nrename from {}\nrename to {}",
+            quote("", file.old_path),
+            quote("", file.new_path)
+        );
     } else if old.is_empty() && new.is_empty() {
         let (a, b) = (quote("a/", file.old_path), quote("b/", file.new_path));
         match (file.old, file.new) {
             (None, Some(_)) => _ = writeln!(out, "diff --git {a} {b}\nnew file mode 100644\nindex 0000000..e69de29"),
-            (Some(_), None) => _ = writeln!(out, "diff --git {a} {b}\ndeleted file mode 100644\nindex e69de29..0000000"),
+            (Some(_), None) => {
+                _ = writeln!(out, "diff --git {a} {b}\ndeleted file mode 100644\nindex e69de29..0000000")
+            }
             _ => {}
         }
     }
@@ -163,7 +170,10 @@ mod tests {
         assert_eq!(diff(Some("a\nb\n"), Some("a\nc\n")), "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n");
         assert_eq!(diff(None, Some("a\n")), "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n");
         assert_eq!(diff(Some("a\n"), None), "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n");
-        assert_eq!(diff(Some("a"), Some("a\n")), "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n");
+        assert_eq!(
+            diff(Some("a"), Some("a\n")),
+            "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n"
+        );
         assert_eq!(diff(Some("a"), Some("a")), "");
         assert_eq!(diff(None, Some("")), "diff --git a/f b/f\nnew file mode 100644\nindex 0000000..e69de29\n");
         let moved = FileDiff { old_path: "a b", new_path: "c\"d", old: Some("x\n"), new: Some("y\n") };

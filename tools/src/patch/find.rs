@@ -50,8 +50,15 @@ pub(crate) struct Found {
 
 /// Finds `old` by the first strategy that has a hit. Similarity is left out for edits of all places.
 pub(crate) fn find(file: &Lines<'_>, old: &str, new: &str, with_similarity: bool) -> Option<Found> {
-    let chain: [fn(&Lines<'_>, &str, &str) -> Option<Found>; 7] =
-        [exact, line_trimmed, whitespace_normalized, indentation_flexible, escape_normalized, trimmed_boundary, unicode_normalized];
+    let chain: [fn(&Lines<'_>, &str, &str) -> Option<Found>; 7] = [
+        exact,
+        line_trimmed,
+        whitespace_normalized,
+        indentation_flexible,
+        escape_normalized,
+        trimmed_boundary,
+        unicode_normalized,
+    ];
     let precise = chain.iter().find_map(|strategy| strategy(file, old, new));
     precise.or_else(|| with_similarity.then(|| similar(file, old, new)).flatten())
 }
@@ -157,21 +164,14 @@ fn unicode_normalized(file: &Lines<'_>, old: &str, new: &str) -> Option<Found> {
 fn similar(file: &Lines<'_>, old: &str, new: &str) -> Option<Found> {
     let (wanted, trailing) = wanted_lines(old);
     let hit = similarity::block_anchor(&file.lines, &wanted).map(|at| (Strategy::BlockAnchor, at));
-    let (strategy, at) = hit.or_else(|| {
-        similarity::context_aware(&file.lines, &wanted).map(|at| (Strategy::ContextAware, at))
-    })?;
+    let (strategy, at) =
+        hit.or_else(|| similarity::context_aware(&file.lines, &wanted).map(|at| (Strategy::ContextAware, at)))?;
     let ranges = at.iter().map(|&at| line_range(file, at, wanted.len(), trailing)).collect();
     found(strategy, ranges, old, new)
 }
 
 /// Whole lines that are equal once `key` has rewritten them. Hits don't overlap.
-fn by_lines(
-    strategy: Strategy,
-    file: &Lines<'_>,
-    old: &str,
-    new: &str,
-    key: impl Fn(&str) -> String,
-) -> Option<Found> {
+fn by_lines(strategy: Strategy, file: &Lines<'_>, old: &str, new: &str, key: impl Fn(&str) -> String) -> Option<Found> {
     let (wanted, trailing) = wanted_lines(old);
     let keys: Vec<String> = wanted.iter().map(|line| key(line)).collect();
     let at = equal_lines(&file.lines, &keys, key);
@@ -230,7 +230,12 @@ mod tests {
             ("a\n\tb\n", "a\\n\\tb", "escape_normalized", &["a\n\tb"]),
             ("say \"hi\"\n", "say \\\"hi\\\"", "escape_normalized", &["say \"hi\""]),
             ("x foo(1) y\n", "\n  foo(1) \n", "trimmed_boundary", &["foo(1)"]),
-            ("it\u{2019}s \u{201c}ok\u{201d}\u{2014}now\n", "it's \"ok\"--now", "unicode_normalized", &["it\u{2019}s \u{201c}ok\u{201d}\u{2014}now"]),
+            (
+                "it\u{2019}s \u{201c}ok\u{201d}\u{2014}now\n",
+                "it's \"ok\"--now",
+                "unicode_normalized",
+                &["it\u{2019}s \u{201c}ok\u{201d}\u{2014}now"],
+            ),
             ("it\u{2019}s a\u{2014}b\n", "it's a-b", "unicode_normalized", &["it\u{2019}s a\u{2014}b"]),
         ];
         for (file, old, name, hits) in cases {

@@ -47,7 +47,9 @@ pub(crate) fn paths(operations: &[Operation]) -> Vec<&str> {
     let mut paths: Vec<&str> = Vec::new();
     for operation in operations {
         let named = match operation {
-            Operation::Update { path, .. } | Operation::Add { path, .. } | Operation::Delete { path } => [Some(path), None],
+            Operation::Update { path, .. } | Operation::Add { path, .. } | Operation::Delete { path } => {
+                [Some(path), None]
+            }
             Operation::Move { from, to } => [Some(from), Some(to)],
         };
         for path in named.into_iter().flatten() {
@@ -60,9 +62,15 @@ pub(crate) fn paths(operations: &[Operation]) -> Vec<&str> {
 }
 
 /// Plays the operations in order on what was loaded, later ones seeing what earlier ones did. All problems are told at once.
-pub(crate) fn plan(operations: &[Operation], files: &BTreeMap<String, Loaded>, root: &str) -> Result<Plan, Vec<String>> {
-    let mut states: BTreeMap<String, State> =
-        files.iter().map(|(path, loaded)| (path.clone(), State { loaded: loaded.clone(), origin: path.clone() })).collect();
+pub(crate) fn plan(
+    operations: &[Operation],
+    files: &BTreeMap<String, Loaded>,
+    root: &str,
+) -> Result<Plan, Vec<String>> {
+    let mut states: BTreeMap<String, State> = files
+        .iter()
+        .map(|(path, loaded)| (path.clone(), State { loaded: loaded.clone(), origin: path.clone() }))
+        .collect();
     let mut problems = Vec::new();
     for operation in operations {
         if let Err(found) = play(operation, &mut states) {

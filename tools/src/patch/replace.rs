@@ -47,10 +47,14 @@ pub(crate) fn replace(file: &Lines<'_>, old: &str, new: &str, all: bool) -> Resu
     };
     if found.ranges.len() > 1 && !all {
         let hits = listing(file, &found);
-        let text = format!("Found {} matches for old_string. Add context to make it unique, or use replace_all=True:\n{hits}", found.ranges.len());
+        let text = format!(
+            "Found {} matches for old_string. Add context to make it unique, or use replace_all=True:\n{hits}",
+            found.ranges.len()
+        );
         return Err(text);
     }
-    let edits = found.ranges.iter().map(|range| Edit { range: range.clone(), text: new_text(file.text, &found, range) });
+    let edits =
+        found.ranges.iter().map(|range| Edit { range: range.clone(), text: new_text(file.text, &found, range) });
     Ok(Replacement::Edits(edits.collect(), found.strategy))
 }
 

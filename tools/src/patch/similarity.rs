@@ -51,7 +51,8 @@ pub(crate) fn context_aware(file: &[&str], wanted: &[&str]) -> Option<Vec<usize>
     }
     let likeness = Likeness::new(wanted);
     let mut memo = Memo::default();
-    let scores: Vec<f64> = (0..=file.len() - count).map(|at| likeness.score(&file[at..at + count], &mut memo)).collect();
+    let scores: Vec<f64> =
+        (0..=file.len() - count).map(|at| likeness.score(&file[at..at + count], &mut memo)).collect();
     let best = scores.iter().copied().fold(0.0, f64::max);
     if best == 0.0 {
         return None;
@@ -164,7 +165,8 @@ impl Likeness {
         if self.lines.is_empty() {
             return 1.0;
         }
-        let sum: f64 = self.lines.iter().zip(file).enumerate().map(|(at, (_, have))| self.ratio(at, have.trim(), 0.3, memo)).sum();
+        let sum: f64 =
+            self.lines.iter().zip(file).enumerate().map(|(at, (_, have))| self.ratio(at, have.trim(), 0.3, memo)).sum();
         sum / self.lines.len() as f64
     }
 

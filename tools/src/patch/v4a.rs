@@ -96,7 +96,8 @@ impl Parser {
             Operation::Move { .. } if kind == "Move to" => {
                 let update = self.operations.len() - 1;
                 self.operations.insert(update, operation);
-                if let (Some(Operation::Move { to, .. }), to_update) = (self.operations.get(update).cloned(), update + 1)
+                if let (Some(Operation::Move { to, .. }), to_update) =
+                    (self.operations.get(update).cloned(), update + 1)
                     && let Some(Operation::Update { path, .. }) = self.operations.get_mut(to_update)
                 {
                     *path = to;
@@ -278,7 +279,11 @@ fn insertion(file: &Lines<'_>, hunk: &Hunk, hint: &[usize], new: &[&str]) -> Res
         (Some(_), [only]) => only + 1,
         (Some(hint), []) => return Err(format!("its hint '{}' is not in the file", snippet(hint))),
         (Some(hint), many) => {
-            return Err(format!("its hint '{}' is in the file {} times, and it has no other context", snippet(hint), many.len()));
+            return Err(format!(
+                "its hint '{}' is in the file {} times, and it has no other context",
+                snippet(hint),
+                many.len()
+            ));
         }
     };
     let offset = file.whole(at, 0).start;
@@ -320,18 +325,25 @@ mod tests {
 
     #[test]
     fn patches_are_parsed_or_refused() {
-        let parsed = parse("*** Add File: n\n+a\n+\n*** Delete File: d\n*** Move File: a -> b c\n*** Update File: u\n@@\n-x\n");
+        let parsed =
+            parse("*** Add File: n\n+a\n+\n*** Delete File: d\n*** Move File: a -> b c\n*** Update File: u\n@@\n-x\n");
         assert_eq!(
             parsed,
             Ok(vec![
                 Operation::Add { path: "n".into(), content: "a\n\n".into() },
                 Operation::Delete { path: "d".into() },
                 Operation::Move { from: "a".into(), to: "b c".into() },
-                Operation::Update { path: "u".into(), hunks: vec![Hunk { hint: None, lines: vec![(Sign::Remove, "x".into())] }] },
+                Operation::Update {
+                    path: "u".into(),
+                    hunks: vec![Hunk { hint: None, lines: vec![(Sign::Remove, "x".into())] }]
+                },
             ])
         );
         let moved = parse("*** Update File: u\n*** Move to: v\n@@\n-x\n");
-        assert!(matches!(moved.as_deref(), Ok([Operation::Move { .. }, Operation::Update { path, .. }]) if path == "v"), "{moved:?}");
+        assert!(
+            matches!(moved.as_deref(), Ok([Operation::Move { .. }, Operation::Update { path, .. }]) if path == "v"),
+            "{moved:?}"
+        );
         let refused = [
             ("", "the patch holds no operation"),
             ("*** Update File: a/../b\n@@\n-x", "line 1 of the patch: '..' is not allowed in a path: 'a/../b'"),
@@ -341,7 +353,10 @@ mod tests {
             ("*** Update File: a\n@@\n*x", "line 3 of the patch: expected ' ', '-', '+' or '@@', found '*x'"),
             ("*** Add File: a\nx", "line 2 of the patch: lines of an added file begin with '+'"),
             ("*** Add File:", "line 1 of the patch: the header names no file"),
-            ("hello", "line 1 of the patch: expected '*** Update File: path', '*** Add File: path', '*** Delete File: path' or '*** Move File: a -> b'"),
+            (
+                "hello",
+                "line 1 of the patch: expected '*** Update File: path', '*** Add File: path', '*** Delete File: path' or '*** Move File: a -> b'",
+            ),
         ];
         for (patch, text) in refused {
             assert_eq!(parse(patch), Err(text.to_owned()), "{patch:?}");

@@ -101,7 +101,8 @@ impl Search<'_> {
         let mut total = 0;
         for path in self.walk(&skipped) {
             // Opening proves that the name is inside; the walker alone might have been led out.
-            let Some(modified) = open_beneath(self.dir.as_fd(), Path::new(&path), OFlags::PATH).and_then(|f| modified(&f))
+            let Some(modified) =
+                open_beneath(self.dir.as_fd(), Path::new(&path), OFlags::PATH).and_then(|f| modified(&f))
             else {
                 continue;
             };
@@ -179,7 +180,9 @@ impl Search<'_> {
             let next = paths.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok((number, path)) = next else { return };
             let hits = match open_beneath(self.dir.as_fd(), Path::new(&path), OFlags::RDONLY).filter(is_regular) {
-                Some(file) if !self.stop.is_set() => lines::search(self.query, &mut searcher, File::from(file), self.stop),
+                Some(file) if !self.stop.is_set() => {
+                    lines::search(self.query, &mut searcher, File::from(file), self.stop)
+                }
                 _ => FileHits::default(),
             };
             if found.send((number, path, hits)).is_err() {

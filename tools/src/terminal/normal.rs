@@ -49,7 +49,9 @@ fn unquote(text: &str) -> String {
                 let quoted: String = chars.by_ref().take_while(|c| *c != quote).collect();
                 if quoted.contains([' ', '\n', ';', '|', '&']) {
                     // Words of a quoted argument must not look like commands or paths of the line.
-                    out.extend(quoted.chars().map(|c| if c.is_whitespace() || ";|&()<>`".contains(c) { '\u{1}' } else { c }));
+                    out.extend(
+                        quoted.chars().map(|c| if c.is_whitespace() || ";|&()<>`".contains(c) { '\u{1}' } else { c }),
+                    );
                 } else {
                     out.push_str(&quoted);
                 }
@@ -66,7 +68,18 @@ mod tests {
 
     #[test]
     fn disguises_are_seen_through() {
-        for disguised in ["RM -rf /", "r\\m -rf /", "\"rm\" -rf /", "r''m -rf /", "rm\t -rf   /", "\u{ff52}\u{ff4d} -rf /", "r\u{200b}m -rf /", "\x1b[31mrm\x1b[0m -rf /", "rm${IFS}-rf${IFS}/", "rm \\\n-rf /"] {
+        for disguised in [
+            "RM -rf /",
+            "r\\m -rf /",
+            "\"rm\" -rf /",
+            "r''m -rf /",
+            "rm\t -rf   /",
+            "\u{ff52}\u{ff4d} -rf /",
+            "r\u{200b}m -rf /",
+            "\x1b[31mrm\x1b[0m -rf /",
+            "rm${IFS}-rf${IFS}/",
+            "rm \\\n-rf /",
+        ] {
             assert_eq!(Forms::of(disguised).unquoted, "rm -rf /", "{disguised:?}");
         }
     }

@@ -31,7 +31,11 @@ fn cut(head: &str, tail: &str, total: u64) -> String {
     let head = &head[..head.floor_char_boundary(HEAD)];
     let tail = &tail[tail.ceil_char_boundary(tail.len().saturating_sub(TAIL))..];
     let omitted = total.saturating_sub((head.len() + tail.len()) as u64);
-    format!("{head}\n\n... [OUTPUT TRUNCATED - {} chars omitted out of {} total] ...\n\n{tail}", grouped(omitted), grouped(total))
+    format!(
+        "{head}\n\n... [OUTPUT TRUNCATED - {} chars omitted out of {} total] ...\n\n{tail}",
+        grouped(omitted),
+        grouped(total)
+    )
 }
 
 #[cfg(test)]

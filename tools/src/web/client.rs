@@ -69,7 +69,10 @@ impl GuardedClient {
     pub(crate) async fn get(&self, address: &str) -> Result<Response, String> {
         let url = parse(address)?;
         self.guard.check(&url)?;
-        let answer = self.client.get(url).header("accept", "text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.8,*/*;q=0.1");
+        let answer = self
+            .client
+            .get(url)
+            .header("accept", "text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.8,*/*;q=0.1");
         let answer = answer.send().await.map_err(|error| explain(&error))?;
         // The resolver and the redirect policy have seen to this; should one of them ever be passed by, nothing of the answer is used.
         match answer.remote_addr() {
@@ -135,7 +138,9 @@ fn builder() -> Result<ClientBuilder, WebError> {
 fn tls() -> Result<rustls::ClientConfig, WebError> {
     // The cryptography panics on a processor without them.
     if !graviola::util::is_cpu_supported() {
-        return Err(WebError::Client("TLS needs a processor with AES and carry-less multiplication instructions".into()));
+        return Err(WebError::Client(
+            "TLS needs a processor with AES and carry-less multiplication instructions".into(),
+        ));
     }
     let mut roots = rustls::RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -30,7 +30,8 @@ impl Provider for Builtin {
         if !status.is_success() {
             return Err(format!("the server answered {status}"));
         }
-        let content_type = answer.headers().get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let content_type =
+            answer.headers().get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
         let (kind, charset) = page::content_type(content_type)?;
         let address = answer.url().to_string();
         let (bytes, _) = body(answer, MAX_PAGE).await?;
@@ -46,7 +47,9 @@ impl Provider for Builtin {
 }
 
 /// Pages are hostile: reading one must neither block the runtime nor overflow a stack that others use.
-async fn on_own_stack<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+async fn on_own_stack<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
     let (send, result) = tokio::sync::oneshot::channel();
     let thread = std::thread::Builder::new().name("gloveport-page".into()).stack_size(STACK);
     thread.spawn(move || _ = send.send(work())).map_err(|_| "the page could not be read".to_owned())?;

@@ -39,7 +39,8 @@ impl AddressGuard {
             Some(Host::Domain(name)) => !is_local_name(name),
             None => return Err("the address names no host".into()),
         };
-        let port_passes = self.allowed.iter().any(|_| true) || !url.port().is_some_and(|port| port < 1024 && port != 80 && port != 443);
+        let port_passes = self.allowed.iter().any(|_| true)
+            || !url.port().is_some_and(|port| port < 1024 && port != 80 && port != 443);
         match (dialed, port_passes) {
             (false, _) => Err(PRIVATE.into()),
             (true, false) => Err("Access denied: this port is not one of the web".into()),
@@ -135,22 +136,61 @@ mod tests {
     #[test]
     fn private_addresses_are_told_from_public_ones() {
         let private = [
-            "127.0.0.1", "127.255.0.1", "0.0.0.0", "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254", "100.64.0.1",
-            "100.100.100.200", "168.63.129.16", "198.18.0.1", "224.0.0.1", "255.255.255.255", "192.0.2.1", "::", "::1", "::ffff:127.0.0.1",
-            "::ffff:169.254.169.254", "::127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "fc00::1", "fd00:ec2::254", "fe80::1",
-            "fec0::1", "ff02::1", "2001:db8::1", "2001::1", "100::1", "64:ff9b:1::1", "::ffff:0:127.0.0.1",
+            "127.0.0.1",
+            "127.255.0.1",
+            "0.0.0.0",
+            "10.1.2.3",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "100.100.100.200",
+            "168.63.129.16",
+            "198.18.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "192.0.2.1",
+            "::",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+            "64:ff9b::a9fe:a9fe",
+            "2002:7f00:1::",
+            "fc00::1",
+            "fd00:ec2::254",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+            "2001:db8::1",
+            "2001::1",
+            "100::1",
+            "64:ff9b:1::1",
+            "::ffff:0:127.0.0.1",
         ];
         for address in private {
             assert!(!is_public(address.parse().unwrap()), "{address}");
         }
-        for address in ["1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"] {
+        for address in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "172.32.0.1",
+            "100.128.0.1",
+            "2606:4700:4700::1111",
+            "::ffff:8.8.8.8",
+            "64:ff9b::808:808",
+        ] {
             assert!(is_public(address.parse().unwrap()), "{address}");
         }
     }
 
     #[tokio::test]
     async fn a_name_is_judged_by_what_it_resolves_to() {
-        let resolve = |guard: AddressGuard| async move { guard.resolve("localhost".parse().unwrap()).await.map(|found| found.count()) };
+        let resolve = |guard: AddressGuard| async move {
+            guard.resolve("localhost".parse().unwrap()).await.map(|found| found.count())
+        };
         assert_eq!(resolve(AddressGuard::default()).await.unwrap_err().to_string(), PRIVATE);
         let loopback = AddressGuard::new(vec!["127.0.0.1".parse().unwrap(), "::1".parse().unwrap()]);
         assert!(resolve(loopback).await.unwrap() > 0);
@@ -160,9 +200,23 @@ mod tests {
     fn forms_of_addresses_are_seen_through() {
         let guard = AddressGuard::default();
         let private = [
-            "http://127.0.0.1/", "http://localhost/", "http://LOCALHOST./", "http://a.localhost:8080/", "http://2130706433/", "http://0x7f000001/",
-            "http://0177.0.0.1/", "http://127.1/", "http://0/", "http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://[::ffff:7f00:1]/",
-            "http://169.254.169.254/latest/", "http://metadata.google.internal/", "http://printer.local/", "http://\u{ff11}27.0.0.1/", "http://127.0.0.1./",
+            "http://127.0.0.1/",
+            "http://localhost/",
+            "http://LOCALHOST./",
+            "http://a.localhost:8080/",
+            "http://2130706433/",
+            "http://0x7f000001/",
+            "http://0177.0.0.1/",
+            "http://127.1/",
+            "http://0/",
+            "http://[::1]/",
+            "http://[::ffff:127.0.0.1]/",
+            "http://[::ffff:7f00:1]/",
+            "http://169.254.169.254/latest/",
+            "http://metadata.google.internal/",
+            "http://printer.local/",
+            "http://\u{ff11}27.0.0.1/",
+            "http://127.0.0.1./",
             "https://\u{2460}\u{2461}\u{2466}.0.0.1/",
         ];
         for url in private {
@@ -175,6 +229,10 @@ mod tests {
         assert_eq!(check("file:///etc/passwd"), Err("only http and https addresses can be fetched, not file".into()));
         assert_eq!(check("http://user@example.com/"), Err("an address must not hold a user name or password".into()));
         assert_eq!(check("http://example.com:22/"), Err("Access denied: this port is not one of the web".into()));
-        assert!(AddressGuard::new(vec!["127.0.0.1".parse().unwrap()]).check(&Url::parse("http://127.0.0.1:9/").unwrap()).is_ok());
+        assert!(
+            AddressGuard::new(vec!["127.0.0.1".parse().unwrap()])
+                .check(&Url::parse("http://127.0.0.1:9/").unwrap())
+                .is_ok()
+        );
     }
 }

@@ -35,7 +35,12 @@ pub(crate) fn content_type(value: &str) -> Result<(Kind, Option<String>), String
     });
     let kind = match essence.as_str() {
         "" | "text/html" | "application/xhtml+xml" => Kind::Html,
-        "application/json" | "application/xml" | "application/javascript" | "application/x-javascript" | "application/yaml" | "application/toml" => Kind::Text,
+        "application/json"
+        | "application/xml"
+        | "application/javascript"
+        | "application/x-javascript"
+        | "application/yaml"
+        | "application/toml" => Kind::Text,
         other if other.starts_with("text/") || other.ends_with("+json") || other.ends_with("+xml") => Kind::Text,
         other => return Err(format!("content of type {other} can't be read as text")),
     };
@@ -70,7 +75,11 @@ fn meta_charset(bytes: &[u8]) -> Option<&'static Encoding> {
     let found = META.as_ref()?.captures(&start)?;
     let encoding = Encoding::for_label(found[1].as_bytes())?;
     // A page that can be read this far as ASCII is not UTF-16, whatever it says.
-    Some(if encoding == encoding_rs::UTF_16BE || encoding == encoding_rs::UTF_16LE { encoding_rs::UTF_8 } else { encoding })
+    Some(if encoding == encoding_rs::UTF_16BE || encoding == encoding_rs::UTF_16LE {
+        encoding_rs::UTF_8
+    } else {
+        encoding
+    })
 }
 
 /// The main part of a page as Markdown, with links made absolute; the whole page where no main part stands out.
@@ -82,7 +91,11 @@ pub(crate) fn markdown(html: &str, address: &str) -> Page {
     let article = Readability::new(html, Some(address), Some(config)).ok().and_then(|mut reader| reader.parse().ok());
     let (named, main) = article.map(|article| (article.title.clone(), convert(&article.content))).unwrap_or_default();
     let enough = |text: &str| text.chars().count() >= MIN_ARTICLE;
-    let content = if enough(&main) { main } else { Some(convert(html)).filter(|whole| enough(whole) || main.is_empty()).unwrap_or(main) };
+    let content = if enough(&main) {
+        main
+    } else {
+        Some(convert(html)).filter(|whole| enough(whole) || main.is_empty()).unwrap_or(main)
+    };
     Page { title: if named.is_empty() { title(html) } else { named }, content }
 }
 
@@ -93,7 +106,8 @@ fn convert(html: &str) -> String {
 }
 
 fn title(html: &str) -> String {
-    static TITLE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?is)<title[^>]{0,200}>(.{0,500}?)</title>").ok());
+    static TITLE: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"(?is)<title[^>]{0,200}>(.{0,500}?)</title>").ok());
     let found = TITLE.as_ref().and_then(|title| title.captures(html));
     found.map(|found| words(&found[1])).unwrap_or_default()
 }
@@ -135,8 +149,9 @@ fn depth(html: &str) -> usize {
 /// Elements without content, and those whose end is implied by the next of their kind.
 fn never_nests(name: &[u8]) -> bool {
     const NAMES: &[&str] = &[
-        "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr", "p", "li", "dt", "dd", "option",
-        "optgroup", "tr", "td", "th", "thead", "tbody", "tfoot", "rp", "rt", "path", "html", "head", "body",
+        "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
+        "p", "li", "dt", "dd", "option", "optgroup", "tr", "td", "th", "thead", "tbody", "tfoot", "rp", "rt", "path",
+        "html", "head", "body",
     ];
     NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
@@ -150,7 +165,10 @@ mod tests {
         assert_eq!(content_type("text/html; charset=\"ISO-8859-1\""), Ok((Kind::Html, Some("ISO-8859-1".into()))));
         assert_eq!(content_type("application/ld+json"), Ok((Kind::Text, None)));
         assert_eq!(content_type(""), Ok((Kind::Html, None)));
-        assert_eq!(content_type("application/pdf"), Err("content of type application/pdf can't be read as text".into()));
+        assert_eq!(
+            content_type("application/pdf"),
+            Err("content of type application/pdf can't be read as text".into())
+        );
     }
 
     #[test]
@@ -174,7 +192,11 @@ mod tests {
         let page = markdown(&html, "https://example.com/a/b");
         assert_eq!(page.title, "A page");
         assert!(page.content.contains("[more](https://example.com/more)"), "{}", page.content);
-        assert!(page.content.contains("one") && !page.content.contains("alert") && !page.content.contains("menu"), "{}", page.content);
+        assert!(
+            page.content.contains("one") && !page.content.contains("alert") && !page.content.contains("menu"),
+            "{}",
+            page.content
+        );
     }
 
     #[test]
@@ -188,7 +210,12 @@ mod tests {
     fn nesting_is_bounded() {
         for tag in ["div", "b", "table><tr><td", "ul><li", "svg><g", "a href=x", "blockquote", "x-y"] {
             let html = format!("{}deep text", format!("<{tag}>").repeat(100_000));
-            let page = std::thread::Builder::new().stack_size(64 << 20).spawn(move || markdown(&html, "https://example.com/")).unwrap().join().unwrap();
+            let page = std::thread::Builder::new()
+                .stack_size(64 << 20)
+                .spawn(move || markdown(&html, "https://example.com/"))
+                .unwrap()
+                .join()
+                .unwrap();
             assert!(page.content.contains("deep text"), "{tag}");
         }
         assert_eq!(depth("<p>a<p>b<br><li>c"), 0);

@@ -50,7 +50,10 @@ pub(crate) struct Guest {
 enum Ending {
     Finished(Outcome),
     /// The guest ended or had to be stopped while this test ran.
-    Early { test: String, how: String },
+    Early {
+        test: String,
+        how: String,
+    },
 }
 
 impl Guest {
@@ -108,7 +111,8 @@ impl Guest {
 fn read(result: &Value) -> Result<Ending> {
     let output = result["output"].as_str().unwrap_or_default();
     let records = output.lines().filter_map(|line| line.strip_prefix(MARK));
-    let last: Value = serde_json::from_str(records.last().with_context(|| format!("the driver did not start: {result}"))?)?;
+    let last: Value =
+        serde_json::from_str(records.last().with_context(|| format!("the driver did not start: {result}"))?)?;
     if last.get("passed").is_some() {
         return Ok(Ending::Finished(serde_json::from_value(last)?));
     }

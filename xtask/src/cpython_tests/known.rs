@@ -145,6 +145,8 @@ mod tests {
 
     #[test]
     fn a_pattern_outside_the_modules_is_refused() {
-        assert!(Known::parse("[modules]\na = [\"test_a\"]\n[[failure]]\nwhy = \"w\"\ntests = [\"test_ab.*\"]").is_err());
+        assert!(
+            Known::parse("[modules]\na = [\"test_a\"]\n[[failure]]\nwhy = \"w\"\ntests = [\"test_ab.*\"]").is_err()
+        );
     }
 }

@@ -49,7 +49,11 @@ impl Provider for Brave {
         let url = format!("{}?{}", self.url, form(&[("q", query), ("count", &count), ("text_decorations", "false")]));
         let request = self.client.get(url).header("x-subscription-token", self.key.expose_secret());
         let answer: Answer = exchange("brave", request).await?;
-        let hit = |found: Found| Hit { title: found.title, url: found.url, description: found.description.unwrap_or_default() };
+        let hit = |found: Found| Hit {
+            title: found.title,
+            url: found.url,
+            description: found.description.unwrap_or_default(),
+        };
         Ok(answer.web.results.into_iter().take(limit).map(hit).collect())
     }
 }

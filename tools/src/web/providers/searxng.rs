@@ -47,7 +47,8 @@ impl Provider for Searxng {
         *request.url_mut() = url.parse().map_err(|_| "searxng: its address is not valid".to_owned())?;
         let request = reqwest::RequestBuilder::from_parts(self.client.clone(), request);
         let answer: Answer = exchange("searxng", request).await?;
-        let hit = |found: Found| Hit { title: found.title, url: found.url, description: found.content.unwrap_or_default() };
+        let hit =
+            |found: Found| Hit { title: found.title, url: found.url, description: found.content.unwrap_or_default() };
         Ok(answer.results.into_iter().take(limit).map(hit).collect())
     }
 }
