@@ -90,6 +90,10 @@ impl HostWorkspaceOptions {
     ///
     /// # Errors
     /// The directory can't be opened, or its path is not UTF-8.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the granted directory's own name, where the system can't tell it from the handle"
+    )]
     pub fn open(self) -> std::io::Result<HostWorkspace> {
         let given = path::clean(&std::path::absolute(&self.root)?);
         let dir = Dir::open_ambient_dir(&given, ambient_authority())?;

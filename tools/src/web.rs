@@ -48,10 +48,13 @@ pub enum WebError {
     Client(String),
 }
 
+/// Reads a variable of the environment.
+type Variable<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
+
 /// Builds the web tools. Without providers in the configuration there are none.
 pub struct WebTools<'a> {
     config: &'a WebConfig,
-    variable: Box<dyn Fn(&str) -> Option<String> + 'a>,
+    variable: Variable<'a>,
     allowed: Vec<IpAddr>,
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn unified(file: FileDiff<'_>) -> String {
         match (file.old, file.new) {
             (None, Some(_)) => _ = writeln!(out, "diff --git {a} {b}\nnew file mode 100644\nindex 0000000..e69de29"),
             (Some(_), None) => {
-                _ = writeln!(out, "diff --git {a} {b}\ndeleted file mode 100644\nindex e69de29..0000000")
+                _ = writeln!(out, "diff --git {a} {b}\ndeleted file mode 100644\nindex e69de29..0000000");
             }
             _ => {}
         }

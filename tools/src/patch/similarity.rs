@@ -62,11 +62,8 @@ pub(crate) fn context_aware(file: &[&str], wanted: &[&str]) -> Option<Vec<usize>
         let near = places.last().is_some_and(|&last| at - last < count);
         match places.last_mut() {
             // Neighbors of a good place are nearly as good; the best of them stands for all.
-            Some(last) if near => {
-                if score > scores[*last] {
-                    *last = at;
-                }
-            }
+            Some(last) if near && score > scores[*last] => *last = at,
+            Some(_) if near => {}
             _ if score > 0.0 && score >= best - LEAD => places.push(at),
             _ => {}
         }

@@ -33,12 +33,12 @@ pub(crate) enum Sign {
 
 impl Hunk {
     /// The lines that the file has.
-    fn old(&self) -> Vec<&str> {
+    fn old_lines(&self) -> Vec<&str> {
         self.lines.iter().filter(|(sign, _)| *sign != Sign::Add).map(|(_, line)| line.as_str()).collect()
     }
 
     /// The lines that it gets.
-    fn new(&self) -> Vec<&str> {
+    fn new_lines(&self) -> Vec<&str> {
         self.lines.iter().filter(|(sign, _)| *sign != Sign::Remove).map(|(_, line)| line.as_str()).collect()
     }
 }
@@ -188,7 +188,7 @@ pub(crate) fn update(raw: &str, hunks: &[Hunk]) -> Result<String, Vec<String>> {
         let file = Lines::new(&view.text);
         match place(&file, hunk, cursor) {
             Ok(Some((first, edit))) => {
-                cursor = first + hunk.new().len();
+                cursor = first + hunk.new_lines().len();
                 raw = view.apply(&[edit]);
             }
             Ok(None) => {}
@@ -200,7 +200,7 @@ pub(crate) fn update(raw: &str, hunks: &[Hunk]) -> Result<String, Vec<String>> {
 
 /// The first line of a hunk's place and the edit there; `None` if the file has the hunk's result already.
 fn place(file: &Lines<'_>, hunk: &Hunk, cursor: usize) -> Result<Option<(usize, Edit)>, String> {
-    let (old, new) = (hunk.old(), hunk.new());
+    let (old, new) = (hunk.old_lines(), hunk.new_lines());
     let hint = hunk.hint.as_deref().map(|hint| hint_lines(file, hint)).unwrap_or_default();
     if old.is_empty() {
         return insertion(file, hunk, &hint, &new).map(Some);

@@ -83,6 +83,7 @@ impl<'a> Remote<'a> {
     }
 
     /// `start` is what paths begin with, `below` the path under the searched directory. A subdirectory that can't be listed counts as skipped.
+    #[expect(clippy::collapsible_match, reason = "a guard would hide that walking has an effect")]
     fn walk(
         &self,
         walk: &mut Walk<'_>,
