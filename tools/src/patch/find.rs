@@ -49,11 +49,11 @@ pub(crate) struct Found {
 }
 
 /// One way of finding a text: what it takes is the file, the old text and the new one.
-type Strategy = fn(&Lines<'_>, &str, &str) -> Option<Found>;
+type Finder = fn(&Lines<'_>, &str, &str) -> Option<Found>;
 
 /// Finds `old` by the first strategy that has a hit. Similarity is left out for edits of all places.
 pub(crate) fn find(file: &Lines<'_>, old: &str, new: &str, with_similarity: bool) -> Option<Found> {
-    let chain: [Strategy; 7] = [
+    let chain: [Finder; 7] = [
         exact,
         line_trimmed,
         whitespace_normalized,
