@@ -353,7 +353,7 @@ async fn wind_up(mut relay: Relay, environment: Arc<Environment>) {
                     return ended.is_some_and(|ended| ended.left.is_empty() && ended.survivors == 0);
                 }
                 Ok(frame) if frame.kind == FromRelay::Output => {
-                    relay.send(ToRelay::Credit, &credit, Bytes::new()).await
+                    relay.send(ToRelay::Credit, &credit, Bytes::new()).await;
                 }
                 Ok(frame) if frame.kind == FromRelay::Failed => return true,
                 Ok(_) => {}

@@ -24,7 +24,7 @@ fn boot() -> Option<String> {
 
 /// Ticks since boot when a process started: field 22, counted behind the parenthesis that ends the name.
 fn started(pid: u32) -> Option<String> {
-    let stat = read(&format!("/proc/{pid}/stat"))?;
+    let stat = read(format!("/proc/{pid}/stat"))?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
 }
 
