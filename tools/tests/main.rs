@@ -1,4 +1,5 @@
 //! The tools over a real directory, as the dispatcher calls them.
+#![expect(clippy::unwrap_used, clippy::exit, reason = "a test that can not go on has failed")]
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files and processes themselves")]
 
 mod custom;

@@ -171,7 +171,7 @@ mod tests {
         let cut = excerpt(line.as_bytes(), 10_000);
         assert!(cut.starts_with("[truncated] ...a") && cut.ends_with("b... [truncated]"), "{cut}");
         assert!(cut.contains("NEEDLE"));
-        assert_eq!(cut.chars().filter(|c| "abNEDL".contains(*c)).count() > 490, true);
+        assert!(cut.chars().filter(|c| "abNEDL".contains(*c)).count() > 490);
         assert_eq!(excerpt(b"short", 2), "short");
         let tail = format!("{}NEEDLE", "é".repeat(5_000));
         let cut = excerpt(tail.as_bytes(), 10_000);

@@ -110,9 +110,9 @@ impl Guest {
 /// Reads the driver's lines.
 fn read(result: &Value) -> Result<Ending> {
     let output = result["output"].as_str().unwrap_or_default();
-    let records = output.lines().filter_map(|line| line.strip_prefix(MARK));
+    let mut records = output.lines().filter_map(|line| line.strip_prefix(MARK));
     let last: Value =
-        serde_json::from_str(records.last().with_context(|| format!("the driver did not start: {result}"))?)?;
+        serde_json::from_str(records.next_back().with_context(|| format!("the driver did not start: {result}"))?)?;
     if last.get("passed").is_some() {
         return Ok(Ending::Finished(serde_json::from_value(last)?));
     }
