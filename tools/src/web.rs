@@ -1,7 +1,7 @@
 //! `web_search` and `web_extract`: providers behind one trait, and a fetcher of our own for pages.
 //!
 //! Two kinds of addresses are told apart. A provider's address comes from the configuration and is trusted. A page's address comes from a script,
-//! and must not lead to this machine or its network: it is checked before dialing, at each redirect, and on what its name resolves to ([`guard`]).
+//! and must not lead to this machine or its network: it is checked before dialing, at each redirect, and on what its name resolves to (`guard`).
 //!
 //! Absent on purpose: cookies, proxies from the environment, scripts of pages. Keys are sent to their provider and appear nowhere else.
 
