@@ -12,7 +12,7 @@ use crate::command::root;
 /// Longest Rust or Python file of ours, in lines; tables of data are named in `LONG_TABLES`.
 const MAX_LINES: usize = 600;
 /// Files that are tables.
-const LONG_TABLES: &[&str] = &[];
+const LONG_TABLES: &[&str] = &["runtime/src/output/families/rows.rs"];
 /// Spellings that are not American, in pieces so that this file passes its own check.
 const SPELLINGS: &[(&str, &str)] = &[
     ("behavi", "our"),

@@ -38,6 +38,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take when nothing depends on the answer any more.
 const FAREWELL: Duration = Duration::from_secs(5);
 
+/// Tries to remove a container whose making was broken off, and the time between them.
+const UNDO_TRIES: u32 = 10;
+const UNDO_PAUSE: Duration = Duration::from_millis(500);
+
 /// A running container.
 pub(super) struct Container {
     docker: Docker,
@@ -308,7 +312,15 @@ impl Drop for RemoveOnDrop {
         let Some(name) = self.name.take() else { return };
         let docker = self.docker.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { timeout(FAREWELL, remove(&docker, &name)).await });
+            runtime.spawn(async move {
+                // A making that was broken off may still come to its end in the engine, a moment after it was first looked for.
+                for _ in 0..UNDO_TRIES {
+                    if matches!(timeout(PATIENCE, remove(&docker, &name)).await, Ok(true)) {
+                        return;
+                    }
+                    tokio::time::sleep(UNDO_PAUSE).await;
+                }
+            });
         }
     }
 }
