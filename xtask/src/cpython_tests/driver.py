@@ -3,7 +3,7 @@
     driver.py MODULE OPTIONS      OPTIONS: JSON, {"leave_out": [pattern of test ids, ...], "pretend": [what, ...]}
 
 `pretend` holds "threads" and "sockets", which CPython's test support takes for absent on all of WASI, and names of modules
-that only the tests use: an empty one stands in, and a test that needs more of it is skipped.
+that only the tests use: an empty one stands in, and a test that needs what is in it is skipped.
 
 Prints lines that start with MARK and hold one JSON object each: `{"start": id}` before each test, so that the host knows which
 one never returned, and at the end
@@ -106,12 +106,16 @@ def without(suite, patterns, left_out):
 
 
 class Absent(types.ModuleType):
-    """A module that only exists in builds for testing."""
+    """A module that only exists in builds for testing. What it holds can be imported; a test that calls it is skipped."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        raise unittest.SkipTest(f"needs {self.__name__}")
+
+        def absent(*args, **kwargs):
+            raise unittest.SkipTest(f"needs {self.__name__}")
+
+        return absent
 
 
 def prepare(pretended):
