@@ -6,16 +6,18 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use gloveport::workspace::{Workspace, WorkspaceError};
 use ignore::{DirEntry, Walk, WalkBuilder};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
 
 use super::ignored::{Ancestors, MAX_IGNORE_FILE};
 use super::lines::{self, FileHits};
@@ -40,7 +42,7 @@ struct Search<'a> {
     /// The searched directory.
     dir: Dir,
     /// The root of the workspace, for ignore files above the searched directory.
-    root: OwnedFd,
+    root: Dir,
     /// The searched directory's path under the root, free of links.
     base: PathBuf,
     /// What stands before each path in the answer.
@@ -64,7 +66,7 @@ pub(crate) fn search(
     if guard.read(&Path::new(workspace.root()).join(&base).join("x")).is_some() {
         return Err(WorkspaceError::Denied("it is a credential file".into()));
     }
-    let dir = Dir::from_std_file(File::from(dir));
+    let (root, dir) = (Dir::from_std_file(File::from(root)), Dir::from_std_file(File::from(dir)));
     let search = Search { workspace, guard, query, stop, dir, root, base, prefix: prefix(path) };
     Ok(match query.listing {
         Listing::Names => search.by_name(),
@@ -75,7 +77,7 @@ pub(crate) fn search(
 impl Search<'_> {
     /// Walks files in the order of paths. Links and entries that must not be read are counted and left out.
     fn walk<'a>(&'a self, skipped: &'a Mutex<u64>) -> impl Iterator<Item = String> + 'a {
-        let ancestors = Ancestors::new(&self.base, |path| read_small(self.root.as_fd(), path));
+        let ancestors = Ancestors::new(&self.base, |path| read_small(&self.root, path));
         walk_below(&self.dir, ancestors, self.guard.clone(), Path::new(self.workspace.root()).join(&self.base))
             .take_while(|_| !self.stop.is_set() && !self.stop.is_late())
             .flatten()
@@ -217,32 +219,67 @@ fn keep_entry(entry: &DirEntry, top: &Path, ancestors: &Ancestors, guard: &Guard
 }
 
 /// A path that means the handle itself. The trailing `.` makes the kernel go through it instead of showing the link.
+#[cfg(target_os = "linux")]
 fn handle_root(dir: &Dir) -> PathBuf {
+    use std::os::fd::AsRawFd;
     PathBuf::from(format!("/proc/self/fd/{}/.", dir.as_fd().as_raw_fd()))
 }
 
-/// Opens without following any link, within the directory.
-fn open_beneath(dir: BorrowedFd<'_>, path: &Path, how: OFlags) -> Option<OwnedFd> {
-    let calm = if how == OFlags::PATH { OFlags::empty() } else { OFlags::NONBLOCK | OFlags::NOCTTY };
-    let flags = how | calm | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+/// Elsewhere the walk goes by the path that the handle had when it was opened; what it reports is opened through the handle all the same.
+#[cfg(not(target_os = "linux"))]
+fn handle_root(dir: &Dir) -> PathBuf {
+    crate::host::open::handle_path(dir).unwrap_or_else(|| PathBuf::from("."))
+}
+
+/// Opens a regular file without following any link, within the directory.
+fn open_beneath(dir: &Dir, path: &Path) -> Option<File> {
+    let file = match openat2(dir, path, OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::RDONLY) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let mut options = OpenOptions::new();
+            let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
+            options.read(true).custom_flags(flags.bits().cast_signed());
+            dir.open_with(path, &options).ok()?.into_std()
+        }
+        Err(_) => return None,
+    };
+    let stat = rustix::fs::fstat(&file).ok()?;
+    FileType::from_raw_mode(stat.st_mode).is_file().then_some(file)
+}
+
+/// When a regular file within the directory was changed last. Nothing is read, so it need not be readable.
+fn modified_beneath(dir: &Dir, path: &Path) -> Option<SystemTime> {
+    let (mode, seconds, nanoseconds) = match openat2(dir, path, OFlags::PATH) {
+        Ok(file) => {
+            let stat = rustix::fs::fstat(&file).ok()?;
+            (stat.st_mode, stat.st_mtime, u32::try_from(stat.st_mtime_nsec).ok()?)
+        }
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let metadata = dir.symlink_metadata(path).ok()?;
+            return metadata.is_file().then(|| metadata.modified().ok().map(cap_std::time::SystemTime::into_std)).flatten();
+        }
+        Err(_) => return None,
+    };
+    let since = Duration::new(u64::try_from(seconds).unwrap_or(0), nanoseconds);
+    FileType::from_raw_mode(mode).is_file().then_some(SystemTime::UNIX_EPOCH + since)
+}
+
+/// The kernel's own resolution, which refuses every link. `NOSYS` or `PERM` where it is missing or forbidden.
+#[cfg(target_os = "linux")]
+fn openat2(dir: &Dir, path: &Path, how: OFlags) -> Result<OwnedFd, Errno> {
+    use rustix::fs::{Mode, ResolveFlags};
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve).ok()
+    rustix::fs::openat2(dir, path, how | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), resolve)
 }
 
-fn is_regular(file: &OwnedFd) -> bool {
-    rustix::fs::fstat(file).is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file())
+/// Other systems resolve through cap-std.
+#[cfg(not(target_os = "linux"))]
+fn openat2(_: &Dir, _: &Path, _: OFlags) -> Result<OwnedFd, Errno> {
+    Err(Errno::NOSYS)
 }
 
-fn modified(file: &OwnedFd) -> Option<SystemTime> {
-    let stat = rustix::fs::fstat(file).ok()?;
-    let since = std::time::Duration::new(u64::try_from(stat.st_mtime).ok()?, u32::try_from(stat.st_mtime_nsec).ok()?);
-    rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file().then_some(SystemTime::UNIX_EPOCH + since)
-}
-
-fn read_small(root: BorrowedFd<'_>, path: &Path) -> Option<String> {
-    use std::io::Read;
-    let file = open_beneath(root, path, OFlags::RDONLY).filter(is_regular)?;
+fn read_small(root: &Dir, path: &Path) -> Option<String> {
     let mut text = String::new();
-    File::from(file).take(MAX_IGNORE_FILE).read_to_string(&mut text).ok()?;
+    open_beneath(root, path)?.take(MAX_IGNORE_FILE).read_to_string(&mut text).ok()?;
     Some(text)
 }
