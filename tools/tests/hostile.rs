@@ -205,7 +205,7 @@ async fn e13_names_are_data() {
     std::fs::write(bench.ws("").join(raw), "thread\n").unwrap();
     assert_eq!(
         bench.call("search_files", json!({ "pattern": "thread", "output_mode": "files_only" })).await["total_count"],
-        12
+        13
     );
 }
 

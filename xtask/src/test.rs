@@ -12,10 +12,17 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
+/// Programs of the engines that the remote backends are tested with, and the Debian packages that bring them.
+const ENGINES: &[(&str, &str)] =
+    &[("dockerd", "docker.io"), ("sshd", "openssh-server"), ("mmdebstrap", "mmdebstrap"), ("ssh", "openssh-client")];
+/// Where programs of administrators are, which a user's PATH may leave out.
+const PLACES: &[&str] = &["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/bin", "/sbin"];
+
 /// Pythons that can run the shim's unit tests: its code is for 3.13 alone.
 const PYTHONS: &[&str] = &["python3.13", "python3"];
 
 pub(crate) fn run_all(args: &Args) -> Result<()> {
+    set_up_engines()?;
     let rest: Vec<&str> = args.rest.iter().map(String::as_str).collect();
     run("cargo", &[&["test", "--workspace", "--locked"], rest.as_slice()].concat())?;
     if !rest.is_empty() {
@@ -31,4 +38,29 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// Installs what is missing where that can be done; elsewhere the tests that need it are ignored with the reason. On CI nothing may be missing.
+fn set_up_engines() -> Result<()> {
+    let missing = missing_packages();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if works("apt-get", &["--version"]) && works("sh", &["-c", "test $(id -u) = 0"]) {
+        run("apt-get", &["update"])?;
+        let install = ["install", "--yes", "--no-install-recommends"];
+        run("env", &[&["DEBIAN_FRONTEND=noninteractive", "apt-get"], &install[..], missing.as_slice()].concat())?;
+    }
+    let missing = missing_packages();
+    if !missing.is_empty() {
+        let packages = missing.join(" ");
+        anyhow::ensure!(std::env::var_os("CI").is_none(), "engines of the tests are missing on CI: {packages}");
+        eprintln!("engines are missing, so their tests are ignored; `apt-get install {packages}` brings them");
+    }
+    Ok(())
+}
+
+fn missing_packages() -> Vec<&'static str> {
+    let is_there = |program: &str| PLACES.iter().any(|place| std::path::Path::new(place).join(program).exists());
+    ENGINES.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect()
 }

@@ -76,7 +76,7 @@ pub(crate) fn search(
 
 impl Search<'_> {
     /// Walks files in the order of paths. Links and entries that must not be read are counted and left out.
-    fn walk<'a>(&'a self, skipped: &'a Mutex<u64>) -> impl Iterator<Item = String> + 'a {
+    fn walk<'a>(&'a self, skipped: &'a Mutex<u64>) -> impl Iterator<Item = PathBuf> + 'a {
         let ancestors = Ancestors::new(&self.base, |path| read_small(&self.root, path));
         walk_below(&self.dir, ancestors, self.guard.clone(), Path::new(self.workspace.root()).join(&self.base))
             .take_while(|_| !self.stop.is_set() && !self.stop.is_late())
@@ -84,16 +84,21 @@ impl Search<'_> {
             .filter_map(move |entry| {
                 let relative = entry.path().strip_prefix(handle_root(&self.dir)).ok()?;
                 let kind = entry.file_type()?;
-                let path = relative.to_str()?;
+                let shown = relative.to_string_lossy();
                 let leads_out = || kind.is_symlink() && self.dir.metadata(relative).is_err_and(|e| is_escape(&e));
                 let secret = || kind.is_file() && self.guard.is_secret_name(entry.file_name());
                 if leads_out() || secret() {
                     *skipped.lock().unwrap_or_else(PoisonError::into_inner) += 1;
                     return None;
                 }
-                (kind.is_file() && !is_own(&entry.file_name().to_string_lossy()) && self.query.wants(path))
-                    .then(|| path.to_owned())
+                (kind.is_file() && !is_own(&entry.file_name().to_string_lossy()) && self.query.wants(&shown))
+                    .then(|| relative.to_owned())
             })
+    }
+
+    /// A path as an answer names it. Bytes that are not UTF-8 are shown with replacement characters.
+    fn shown(&self, path: &Path) -> String {
+        format!("{}{}", self.prefix, path.display())
     }
 
     fn by_name(&self) -> Page {
@@ -103,11 +108,7 @@ impl Search<'_> {
         let mut total = 0;
         for path in self.walk(&skipped) {
             // Opening proves that the name is inside; the walker alone might have been led out.
-            let Some(modified) =
-                open_beneath(self.dir.as_fd(), Path::new(&path), OFlags::PATH).and_then(|f| modified(&f))
-            else {
-                continue;
-            };
+            let Some(modified) = modified_beneath(&self.dir, &path) else { continue };
             total += 1;
             newest.push((Reverse(modified), path));
             if newest.len() > reach {
@@ -117,7 +118,7 @@ impl Search<'_> {
         let mut page = Page::new(self.query);
         page.skipped = skipped.into_inner().unwrap_or_else(PoisonError::into_inner);
         for (_, path) in newest.into_sorted_vec() {
-            page.add_file(&format!("{}{path}", self.prefix));
+            page.add_file(&self.shown(&path));
         }
         page.total = Some(total);
         page
@@ -126,7 +127,7 @@ impl Search<'_> {
     fn by_content(&self) -> Page {
         let skipped = Mutex::new(0);
         let workers = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS);
-        let (send_path, take_path) = sync_channel::<(usize, String)>(QUEUE);
+        let (send_path, take_path) = sync_channel::<(usize, PathBuf)>(QUEUE);
         let (send_found, take_found) = sync_channel(QUEUE);
         let take_path = Mutex::new(take_path);
         let mut page = Page::new(self.query);
@@ -152,7 +153,7 @@ impl Search<'_> {
     }
 
     /// Takes results in the order of paths, whatever order they come in. Once the page is full, the rest is only let run out.
-    fn collect(&self, page: &mut Page, found: &Receiver<(usize, String, FileHits)>) {
+    fn collect(&self, page: &mut Page, found: &Receiver<(usize, PathBuf, FileHits)>) {
         let mut waiting = BTreeMap::new();
         let mut next = 0;
         for (number, path, hits) in found {
@@ -162,7 +163,7 @@ impl Search<'_> {
             waiting.insert(number, (path, hits));
             while let Some((path, hits)) = waiting.remove(&next) {
                 next += 1;
-                page.add(&format!("{}{path}", self.prefix), hits);
+                page.add(&self.shown(&path), hits);
                 if page.is_full() {
                     self.stop.set();
                     break;
@@ -171,19 +172,19 @@ impl Search<'_> {
         }
         for (path, hits) in waiting.into_values() {
             if !page.is_full() {
-                page.add(&format!("{}{path}", self.prefix), hits);
+                page.add(&self.shown(&path), hits);
             }
         }
     }
 
-    fn work(&self, paths: &Mutex<Receiver<(usize, String)>>, found: &SyncSender<(usize, String, FileHits)>) {
+    fn work(&self, paths: &Mutex<Receiver<(usize, PathBuf)>>, found: &SyncSender<(usize, PathBuf, FileHits)>) {
         let mut searcher = self.query.searcher();
         loop {
             let next = paths.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok((number, path)) = next else { return };
-            let hits = match open_beneath(self.dir.as_fd(), Path::new(&path), OFlags::RDONLY).filter(is_regular) {
+            let hits = match open_beneath(&self.dir, &path) {
                 Some(file) if !self.stop.is_set() => {
-                    lines::search(self.query, &mut searcher, File::from(file), self.stop)
+                    lines::search(self.query, &mut searcher, file, self.stop)
                 }
                 _ => FileHits::default(),
             };
