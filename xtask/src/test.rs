@@ -2,11 +2,14 @@
 
 use anyhow::Result;
 
-use crate::command::{run, works};
+use crate::command::{command, run, works};
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Also run the tests of the remote backends on a real Docker Engine and a real sshd, which are installed and started for it.
+    #[arg(long)]
+    engines: bool,
     /// Passed to the tests: names to run, or flags after `--`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
@@ -22,9 +25,16 @@ const PLACES: &[&str] = &["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local
 const PYTHONS: &[&str] = &["python3.13", "python3"];
 
 pub(crate) fn run_all(args: &Args) -> Result<()> {
-    set_up_engines()?;
+    if args.engines {
+        set_up_engines()?;
+    }
     let rest: Vec<&str> = args.rest.iter().map(String::as_str).collect();
-    run("cargo", &[&["test", "--workspace", "--locked"], rest.as_slice()].concat())?;
+    let mut cargo = command("cargo", &[&["test", "--workspace", "--locked"], rest.as_slice()].concat());
+    if args.engines {
+        cargo.env("GLOVEPORT_ENGINES", "1");
+    }
+    eprintln!("+ cargo test --workspace --locked {}", rest.join(" "));
+    anyhow::ensure!(cargo.status()?.success(), "tests failed");
     if !rest.is_empty() {
         return Ok(());
     }

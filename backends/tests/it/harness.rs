@@ -39,6 +39,10 @@ impl Place {
     pub fn missing(self) -> Option<String> {
         match self {
             Self::Local | Self::Command => None,
+            // The engines take minutes to set up; `cargo xtask test --engines` asks for them.
+            Self::Ssh | Self::Docker if std::env::var_os("GLOVEPORT_ENGINES").is_none() => {
+                Some("run-with-xtask-test-engines".into())
+            }
             Self::Ssh => engines::ssh_missing(),
             Self::Docker => engines::docker_missing(),
         }

@@ -183,9 +183,7 @@ impl Search<'_> {
             let next = paths.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok((number, path)) = next else { return };
             let hits = match open_beneath(&self.dir, &path) {
-                Some(file) if !self.stop.is_set() => {
-                    lines::search(self.query, &mut searcher, file, self.stop)
-                }
+                Some(file) if !self.stop.is_set() => lines::search(self.query, &mut searcher, file, self.stop),
                 _ => FileHits::default(),
             };
             if found.send((number, path, hits)).is_err() {
@@ -257,7 +255,10 @@ fn modified_beneath(dir: &Dir, path: &Path) -> Option<SystemTime> {
         }
         Err(Errno::NOSYS | Errno::PERM) => {
             let metadata = dir.symlink_metadata(path).ok()?;
-            return metadata.is_file().then(|| metadata.modified().ok().map(cap_std::time::SystemTime::into_std)).flatten();
+            return metadata
+                .is_file()
+                .then(|| metadata.modified().ok().map(cap_std::time::SystemTime::into_std))
+                .flatten();
         }
         Err(_) => return None,
     };
