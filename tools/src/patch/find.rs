@@ -1,12 +1,17 @@
 //! The chain of strategies that find a text in a file, strictest first. Pure.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use memchr::memmem;
+use regex::RegexBuilder;
 
 use super::fold::{Folded, plain, squeeze};
 use super::similarity;
 use super::view::Lines;
+
+/// What stands for a run of blanks in a pattern.
+const BLANKS: &str = r"[ \t]+";
 
 /// How a text was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,13 +85,24 @@ pub(crate) fn occurrences(text: &str, part: &str) -> Vec<Range<usize>> {
 }
 
 fn line_trimmed(file: &Lines<'_>, old: &str, new: &str) -> Option<Found> {
-    by_lines(Strategy::LineTrimmed, file, old, new, |line| line.trim().to_owned())
+    by_lines(Strategy::LineTrimmed, file, old, new, |line| Cow::Borrowed(line.trim()))
 }
 
+/// Every run of blanks stands for any other.
 fn whitespace_normalized(file: &Lines<'_>, old: &str, new: &str) -> Option<Found> {
-    let wanted = Folded::blanks(old).text;
-    let folded = Folded::blanks(file.text);
-    let ranges = occurrences(&folded.text, &wanted).iter().map(|range| folded.original(range)).collect();
+    const LONGEST: usize = 64 << 10;
+    if old.len() > LONGEST {
+        return None;
+    }
+    let mut pattern = String::with_capacity(old.len() * 2);
+    for (at, word) in old.split([' ', '\t']).enumerate() {
+        if at > 0 && !pattern.ends_with(BLANKS) {
+            pattern.push_str(BLANKS);
+        }
+        pattern.push_str(&regex::escape(word));
+    }
+    let regex = RegexBuilder::new(&pattern).size_limit(LONGEST * 100).build().ok()?;
+    let ranges = regex.find_iter(file.text).map(|hit| hit.range()).collect();
     found(Strategy::WhitespaceNormalized, ranges, old, new)
 }
 
@@ -174,27 +190,29 @@ fn similar(file: &Lines<'_>, old: &str, new: &str) -> Option<Found> {
 }
 
 /// Whole lines that are equal once `key` has rewritten them. Hits don't overlap.
-fn by_lines(strategy: Strategy, file: &Lines<'_>, old: &str, new: &str, key: impl Fn(&str) -> String) -> Option<Found> {
+fn by_lines(
+    strategy: Strategy,
+    file: &Lines<'_>,
+    old: &str,
+    new: &str,
+    key: impl Fn(&str) -> Cow<'_, str>,
+) -> Option<Found> {
     let (wanted, trailing) = wanted_lines(old);
-    let keys: Vec<String> = wanted.iter().map(|line| key(line)).collect();
+    let keys: Vec<Cow<'_, str>> = wanted.iter().map(|line| key(line)).collect();
     let at = equal_lines(&file.lines, &keys, key);
     let ranges = at.iter().map(|&at| line_range(file, at, wanted.len(), trailing)).collect();
     found(strategy, ranges, old, new)
 }
 
-/// Where runs of lines have these keys. Each line of the file is rewritten once.
-pub(crate) fn equal_lines(lines: &[&str], keys: &[String], key: impl Fn(&str) -> String) -> Vec<usize> {
-    if keys.is_empty() || keys.len() > lines.len() {
-        return Vec::new();
-    }
-    // Lines that begin a run are rare, so only they are rewritten in full.
-    let have: Vec<String> = lines.iter().map(|line| key(line)).collect();
+/// Where runs of lines have these keys. Hits don't overlap.
+pub(crate) fn equal_lines(lines: &[&str], keys: &[Cow<'_, str>], key: impl Fn(&str) -> Cow<'_, str>) -> Vec<usize> {
     let mut hits = Vec::new();
+    let Some(last) = lines.len().checked_sub(keys.len()) else { return hits };
     let mut at = 0;
-    while at + keys.len() <= have.len() {
-        if have[at] == keys[0] && have[at..at + keys.len()] == *keys {
+    while at <= last {
+        if lines[at..].iter().zip(keys).all(|(line, wanted)| key(line) == *wanted) {
             hits.push(at);
-            at += keys.len();
+            at += keys.len().max(1);
         } else {
             at += 1;
         }

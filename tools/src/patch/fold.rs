@@ -1,5 +1,6 @@
 //! Texts rewritten for comparison, with the way back: which place of the original each place of the rewritten text stands for.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// A rewritten text. `origin[i]` is where byte `i` came from; one more entry stands for the end.
@@ -20,18 +21,6 @@ impl Folded {
         }
         out.origin.push(text.len());
         out
-    }
-
-    /// Every run of blanks as one space.
-    pub(crate) fn blanks(text: &str) -> Self {
-        Self::build(text, |text, at, out| {
-            let run = text[at..].bytes().take_while(|b| matches!(b, b' ' | b'\t')).count();
-            if run > 0 {
-                out.push(' ');
-                return run;
-            }
-            push_char(text, at, out)
-        })
     }
 
     /// Typographic quotes, dashes, dots and spaces as ASCII. `em` is what an em dash becomes.
@@ -71,12 +60,6 @@ impl Folded {
     }
 }
 
-fn push_char(text: &str, at: usize, out: &mut String) -> usize {
-    let Some(c) = text[at..].chars().next() else { return 1 };
-    out.push(c);
-    c.len_utf8()
-}
-
 /// What a typographic character is typed as.
 pub(crate) fn ascii(c: char) -> Option<&'static str> {
     Some(match c {
@@ -90,8 +73,13 @@ pub(crate) fn ascii(c: char) -> Option<&'static str> {
     })
 }
 
-/// A line with all of this folded and its blanks collapsed and trimmed.
-pub(crate) fn squeeze(line: &str) -> String {
+/// A line with its blanks collapsed and trimmed.
+pub(crate) fn squeeze(line: &str) -> Cow<'_, str> {
+    let line = line.trim();
+    let bytes = line.as_bytes();
+    if !bytes.contains(&b'\t') && !bytes.windows(2).any(|pair| pair == b"  ") {
+        return Cow::Borrowed(line);
+    }
     let mut out = String::with_capacity(line.len());
     for word in line.split([' ', '\t']).filter(|word| !word.is_empty()) {
         if !out.is_empty() {
@@ -99,11 +87,14 @@ pub(crate) fn squeeze(line: &str) -> String {
         }
         out.push_str(word);
     }
-    out
+    Cow::Owned(out)
 }
 
 /// A line as it is compared with Unicode folded: trimmed too.
-pub(crate) fn plain(line: &str) -> String {
+pub(crate) fn plain(line: &str) -> Cow<'_, str> {
+    if line.is_ascii() {
+        return Cow::Borrowed(line.trim());
+    }
     let mut out = String::with_capacity(line.len());
     for c in line.chars() {
         match ascii(c) {
@@ -111,7 +102,7 @@ pub(crate) fn plain(line: &str) -> String {
             None => out.push(c),
         }
     }
-    out.trim().to_owned()
+    Cow::Owned(out.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -121,9 +112,6 @@ mod tests {
     #[test]
     fn ranges_find_their_way_back() {
         let text = "a  \t b\u{2014}c";
-        let folded = Folded::blanks(text);
-        assert_eq!(folded.text, "a b\u{2014}c");
-        assert_eq!(folded.original(&(1..2)), 1..5);
         let folded = Folded::unicode(text, "--");
         assert_eq!(folded.text, "a  \t b--c");
         assert_eq!(folded.original(&(5..8)), 5..9);

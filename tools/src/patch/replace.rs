@@ -181,3 +181,66 @@ pub(crate) fn sections(file: &Lines<'_>, wanted: &[&str]) -> String {
     text.truncate(text.trim_end().len());
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::View;
+    use super::*;
+
+    /// Processor time of this thread, so that a busy machine does not matter.
+    fn seconds(work: impl FnOnce()) -> f64 {
+        let now = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let began = now();
+        work();
+        let took = now() - began;
+        took.tv_sec as f64 + took.tv_nsec as f64 / 1e9
+    }
+
+    fn lines(count: usize) -> String {
+        (0..count).map(|n| format!("    let value_{n} = compute({n}, \"{}\");\n", n % 7)).collect()
+    }
+
+    #[test]
+    fn a_file_of_200_000_lines_takes_less_than_a_second() {
+        let file = lines(200_000);
+        for (old, strategy) in [
+            ("value_150000 = ", Strategy::Exact),
+            ("let value_77 = compute(77, \"0\");\nlet value_78 = compute(78, \"1\");", Strategy::LineTrimmed),
+            ("let value_77  = compute(77, \"0\"", Strategy::WhitespaceNormalized),
+            (
+                "  let value_77  = compute(77, \"0\");\nlet value_78 = compute(78, \"1\");",
+                Strategy::IndentationFlexible,
+            ),
+        ] {
+            let took = seconds(|| {
+                let view = View::new(&file);
+                let edits = replace(&Lines::new(&view.text), old, "new()", false);
+                let Ok(Replacement::Edits(edits, found)) = edits else { panic!("{edits:?}") };
+                assert_eq!(found, strategy);
+                let edited = view.apply(&edits);
+                let diff =
+                    super::super::diff::FileDiff { old_path: "f", new_path: "f", old: Some(&file), new: Some(&edited) };
+                assert!(!super::super::diff::unified(diff).is_empty());
+            });
+            assert!(took < 1.0, "{strategy:?}: {took} s");
+        }
+    }
+
+    #[test]
+    fn similarity_in_20_000_lines_takes_less_than_two_seconds() {
+        let file = lines(20_000);
+        let changed = |n: usize| if n % 2 == 0 { "computed" } else { "compute" };
+        let old: String =
+            (5_000..5_031).map(|n| format!("    let value_{n} = {}({n}, \"{}\");\n", changed(n), n % 7)).collect();
+        let took = seconds(|| {
+            let edits = replace(&Lines::new(&file), &old, "new();\n", false);
+            assert!(matches!(edits, Ok(Replacement::Edits(_, Strategy::ContextAware))), "{edits:?}");
+        });
+        assert!(took < 2.0, "found: {took} s");
+        let took = seconds(|| {
+            let missing = old.replace("value", "nothing").replace("compute", "anything");
+            assert!(replace(&Lines::new(&file), &missing, "new();\n", false).is_err());
+        });
+        assert!(took < 2.0, "not found: {took} s");
+    }
+}

@@ -1,5 +1,7 @@
 //! The V4A patch format: parsing, and finding where a hunk goes. Pure.
 
+use std::borrow::Cow;
+
 use super::adapt::adapt;
 use super::find::equal_lines;
 use super::fold::plain;
@@ -205,18 +207,20 @@ fn place(file: &Lines<'_>, hunk: &Hunk, cursor: usize) -> Result<Option<(usize, 
     if old.is_empty() {
         return insertion(file, hunk, &hint, &new).map(Some);
     }
-    let levels: [fn(&str) -> String; 4] =
-        [str::to_owned, |line| line.trim_end().to_owned(), |line| line.trim().to_owned(), plain];
+    let levels: [fn(&str) -> Cow<'_, str>; 4] =
+        [|line| Cow::Borrowed(line), |line| Cow::Borrowed(line.trim_end()), |line| Cow::Borrowed(line.trim()), plain];
     for level in levels {
-        let keys: Vec<String> = old.iter().map(|line| level(line)).collect();
+        let keys: Vec<Cow<'_, str>> = old.iter().map(|line| level(line)).collect();
         let hits = equal_lines(&file.lines, &keys, level);
         if !hits.is_empty() {
             let first = choose(file, &hits, &hint, cursor)?;
             return Ok(Some((first, edit(file, first, &old, &new))));
         }
     }
-    let result: Vec<String> = new.iter().map(|line| (*line).to_owned()).collect();
-    if new.iter().any(|line| !line.trim().is_empty()) && !equal_lines(&file.lines, &result, str::to_owned).is_empty() {
+    let result: Vec<Cow<'_, str>> = new.iter().map(|line| Cow::Borrowed(*line)).collect();
+    if new.iter().any(|line| !line.trim().is_empty())
+        && !equal_lines(&file.lines, &result, |line| Cow::Borrowed(line)).is_empty()
+    {
         return Ok(None);
     }
     let like = similarity::block_anchor(&file.lines, &old).or_else(|| similarity::context_aware(&file.lines, &old));

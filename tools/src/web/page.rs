@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_short_page_is_shown_as_a_whole() {
         let page = markdown("<title>T</title><h1>Hi</h1><p>Some <b>bold</b> text.</p>", "https://example.com/");
-        assert_eq!((page.title.as_str(), page.content.as_str()), ("T", "# Hi\n\nSome **bold** text."));
+        assert_eq!((page.title.as_str(), page.content.as_str()), ("T", "## Hi\n\nSome **bold** text."));
     }
 
     /// If this fails, a page can overflow the stack and end the process.

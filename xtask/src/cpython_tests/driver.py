@@ -2,8 +2,9 @@
 
     driver.py MODULE OPTIONS      OPTIONS: JSON, {"leave_out": [pattern of test ids, ...], "pretend": [what, ...]}
 
-`pretend` holds "threads" and "sockets", which CPython's test support takes for absent on all of WASI, and names of modules
-that only the tests use: an empty one stands in, and a test that needs what is in it is skipped.
+`pretend` holds "threads", "sockets", "processes" and "hostname", which CPython's test support takes for absent on all of WASI and
+asks for before whole modules of which only some tests need them, and names of modules that only the tests use: an empty
+one stands in, and a test that calls what is in it is skipped.
 
 Prints lines that start with MARK and hold one JSON object each: `{"start": id}` before each test, so that the host knows which
 one never returned, and at the end
@@ -121,26 +122,32 @@ class Absent(types.ModuleType):
 def prepare(pretended):
     """What CPython's own runner sets, and what its support package cannot know of this guest."""
     from test import support
-    from test.support import threading_helper
+    from test.support import socket_helper, threading_helper
 
     # No test that needs a network, much memory or minutes of computing.
     support.use_resources = {}
     support.verbose = 0
     support.record_original_stdout(_stdout)
+    switches = {
+        "threads": (threading_helper, "can_start_thread"),
+        "sockets": (support, "has_socket_support"),
+        "processes": (support, "has_subprocess_support"),
+        "hostname": (socket_helper, "has_gethostname"),
+    }
     for what in pretended:
-        if what == "threads":
-            threading_helper.can_start_thread = True
-        elif what == "sockets":
-            support.has_socket_support = True
+        if what in switches:
+            setattr(*switches[what], True)
         else:
             sys.modules[what] = Absent(what)
 
 
 def main():
     name, options = sys.argv[1], json.loads(sys.argv[2])
-    # The tests make files in the current directory; the package itself is read-only.
+    # The tests make files in the current directory, and remove some from all of `sys.path`; the package itself is read-only.
     os.chdir(tempfile.mkdtemp())
     tell({"start": name})
+    importlib.import_module("test")
+    sys.path[:] = [os.getcwd()]
     prepare(options["pretend"])
     result, left_out = Result(), []
     try:
