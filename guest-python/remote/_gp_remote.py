@@ -87,7 +87,6 @@ class Port:
         self._open()
 
     def _open(self):
-        self.pid = os.getpid()
         self._slots = threading.BoundedSemaphore(self._config["outstanding"])
         self._changed = threading.Condition()
         self._publishing = threading.Lock()
@@ -101,6 +100,8 @@ class Port:
         self._seq = os.open("seq", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._dir)
         if self._fifo:
             self._make_ring()
+        # Last: other threads take the port as ready once it is this process'.
+        self.pid = os.getpid()
 
     def after_fork(self):
         """Leaves the parent's calls, locks and doorbell to the parent."""
@@ -326,12 +327,13 @@ def configure(config):
 
 def port():
     global _port
-    if _port is None:
+    if _port is None or _port.pid != os.getpid():
+        # A forked child's first callers may be several threads at once.
         with _port_lock:
             if _port is None:
                 _port = Port(_config)
-    elif _port.pid != os.getpid():
-        _port.after_fork()
+            elif _port.pid != os.getpid():
+                _port.after_fork()
     return _port
 
 
