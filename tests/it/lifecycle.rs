@@ -20,6 +20,7 @@ trials![
     copy_on_write_is_kept,
     live_output_comes_while_the_script_runs,
     live_output_never_shows_a_secret_that_is_split,
+    p2_a_stuck_reader_of_live_output_does_not_hold_up_the_result,
     time_zones_are_the_scripts_own,
 ];
 
@@ -206,4 +207,16 @@ print(time.tzname, time.localtime(0).tm_hour)";
     assert_eq!(printed(&run("import time; print(time.tzname, time.timezone)").await), "('UTC', 'UTC') 0\n");
     let bad = sandbox().execute(Request::new("print(1)").timezone("$(id)")).await;
     assert_eq!((bad.status, bad.kind, bad.output), (Status::Error, Some(Kind::Protocol), None));
+}
+
+async fn p2_a_stuck_reader_of_live_output_does_not_hold_up_the_result() {
+    let live: gloveport::LiveOutput = Arc::new(|_, _| std::thread::sleep(Duration::from_secs(20)));
+    let controls = Controls { live: Some(live), ..Controls::default() };
+    let started = Instant::now();
+    let request = Request::new("while True: print('x' * 100)").timeout_secs(1.0);
+    let result = sandbox().execute_with(request, controls).await;
+    assert_eq!(result.status, Status::Timeout);
+    assert!(result.output.expect("an output").as_str().starts_with("xxxx"), "what was printed is kept");
+    // A reader that held up the result would do so for its twenty seconds.
+    assert!(started.elapsed() < Duration::from_secs(15), "the result waited for the reader: {:?}", started.elapsed());
 }
