@@ -4,6 +4,7 @@
 //! don't matter, because some file systems ignore them too.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -38,9 +39,16 @@ impl Guard {
     }
 
     /// Whether a file of this name is refused in every directory. Cheap, for searches that ask about each file.
-    pub(crate) fn is_secret_name(&self, name: &std::ffi::OsStr) -> bool {
+    pub(crate) fn is_secret_name(&self, name: &OsStr) -> bool {
         static SINGLE: LazyLock<HashSet<&'static str>> =
             LazyLock::new(|| CREDENTIAL_FILES.iter().copied().filter(|entry| !entry.contains('/')).collect());
+        let bytes = name.as_encoded_bytes();
+        // Nearly every name is plain, and then one of these letters or a length tells that it is in no table.
+        let plain = bytes.is_ascii() && !bytes.ends_with(b".") && !bytes.ends_with(b" ");
+        let begins = bytes.first().is_some_and(|byte| SECRET_INITIALS.contains(&byte.to_ascii_lowercase()));
+        if plain && (!begins || bytes.len() > LONGEST_SECRET_NAME) {
+            return false;
+        }
         let name = fold(&name.to_string_lossy());
         is_env_file(&name) || SINGLE.contains(name.as_str()) || is_private_key(&[name])
     }
@@ -153,6 +161,10 @@ fn is_git_internal(parts: &[String]) -> bool {
     inside.is_empty()
         || inside.iter().any(|p| matches!(p.as_str(), "hooks" | "config" | "config.worktree" | "commondir" | "gitdir"))
 }
+
+/// First letters of the names that are refused in every directory, and the length of the longest (`.env` variants aside, which begin with a dot).
+const SECRET_INITIALS: &[u8] = b"._ciklms";
+const LONGEST_SECRET_NAME: usize = 64;
 
 const PROC_SECRETS: &[&str] = &[
     "environ",
@@ -361,6 +373,18 @@ mod tests {
             assert_eq!(guard.write(Path::new("/w"), Path::new(path)).map(|r| r.0), *expected, "{path}");
         }
         assert_eq!(guard.write(Path::new("/usr/src/app"), Path::new("/usr/src/app/main.py")), None);
+    }
+
+    #[test]
+    fn the_quick_look_at_a_name_misses_nothing() {
+        let guard = Guard::default();
+        let keys = ["id_rsa", "id_ed25519_sk", ".env", ".env.local", ".ENV", "ID_RSA"];
+        for name in CREDENTIAL_FILES.iter().filter(|entry| !entry.contains('/')).chain(&keys) {
+            assert!(guard.is_secret_name(OsStr::new(name)), "{name}");
+        }
+        for name in ["main.rs", "README.md", "credentials.rs", "id_card.py", ".gitignore"] {
+            assert!(!guard.is_secret_name(OsStr::new(name)), "{name}");
+        }
     }
 
     #[test]

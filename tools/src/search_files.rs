@@ -89,7 +89,8 @@ fn default_limit() -> u64 {
 /// The tool.
 pub(crate) fn tool(guard: Guard) -> Arc<dyn Tool> {
     let text = "Searches file contents by regular expression, or file names by glob. Hidden, ignored and binary files are skipped. Returns \
-        {total_count, matches: [{path, line, content}], truncated}; 'files' or 'counts' in the other modes. Go on with offset=next_offset.";
+        {total_count, matches: [{path, line, content}], truncated}; with output_mode='files_only' a list of paths as files, with 'count' an object of \
+        numbers as counts. Go on with offset=next_offset.";
     let guard = Arc::new(guard);
     tool_fn(ToolSpec::new::<SearchFiles>("search_files", text).effect(Effect::Read), move |args: SearchFiles, cx| {
         let guard = Arc::clone(&guard);

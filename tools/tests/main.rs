@@ -8,6 +8,7 @@ mod hostile;
 mod kill;
 mod patch;
 mod remote;
+mod speed;
 mod support;
 mod terminal;
 #[cfg(feature = "web")]

@@ -5,16 +5,19 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use gloveport::workspace::{Workspace, WorkspaceError};
+use grep_searcher::Searcher;
 use ignore::{DirEntry, Walk, WalkBuilder};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
@@ -30,8 +33,17 @@ use crate::host::open::{handle_path, is_escape};
 
 /// Threads that search; two keep up with one that walks.
 const MAX_WORKERS: usize = 4;
-/// Files that wait for a thread.
-const QUEUE: usize = 256;
+/// Files that a thread takes at once.
+const BATCH: usize = 32;
+/// Batches that wait for a thread.
+const QUEUE: usize = 16;
+/// Batches that may be ahead of the one whose turn it is.
+const MAX_AHEAD: usize = 64;
+/// Hits that may wait for their turn.
+const MAX_WAITING: usize = 100_000;
+
+/// What a path came to: the hits of a file, or `None` for what was skipped.
+type Found = Option<(PathBuf, FileHits)>;
 
 /// A search under way.
 struct Search<'a> {
@@ -75,24 +87,25 @@ pub(crate) fn search(
 }
 
 impl Search<'_> {
-    /// Walks files in the order of paths. Links and entries that must not be read are counted and left out.
-    fn walk<'a>(&'a self, skipped: &'a Mutex<u64>) -> impl Iterator<Item = PathBuf> + 'a {
+    /// Walks files in the order of paths. `None` stands for a link that leads out or a file that must not be read.
+    fn walk(&self) -> impl Iterator<Item = Option<PathBuf>> + '_ {
         let ancestors = Ancestors::new(&self.base, |path| read_small(&self.root, path));
+        let top = handle_root(&self.dir);
         walk_below(&self.dir, ancestors, self.guard.clone(), Path::new(self.workspace.root()).join(&self.base))
             .take_while(|_| !self.stop.is_set() && !self.stop.is_late())
             .flatten()
             .filter_map(move |entry| {
-                let relative = entry.path().strip_prefix(handle_root(&self.dir)).ok()?;
+                let relative = below(entry.path(), &top)?;
                 let kind = entry.file_type()?;
-                let shown = relative.to_string_lossy();
-                let leads_out = || kind.is_symlink() && self.dir.metadata(relative).is_err_and(|e| is_escape(&e));
-                let secret = || kind.is_file() && self.guard.is_secret_name(entry.file_name());
-                if leads_out() || secret() {
-                    *skipped.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-                    return None;
+                if kind.is_symlink() {
+                    return self.dir.metadata(relative).is_err_and(|e| is_escape(&e)).then_some(None);
                 }
-                (kind.is_file() && !is_own(&entry.file_name().to_string_lossy()) && self.query.wants(&shown))
-                    .then(|| relative.to_owned())
+                let own = || is_own(&entry.file_name().to_string_lossy());
+                let wanted = kind.is_file() && self.query.wants(&relative.to_string_lossy()) && !own();
+                if wanted && self.guard.is_secret_name(entry.file_name()) {
+                    return Some(None);
+                }
+                wanted.then(|| Some(relative.to_owned()))
             })
     }
 
@@ -102,11 +115,15 @@ impl Search<'_> {
     }
 
     fn by_name(&self) -> Page {
-        let skipped = Mutex::new(0);
+        let mut page = Page::new(self.query);
         let reach = self.query.offset + self.query.limit;
         let mut newest = BinaryHeap::new();
         let mut total = 0;
-        for path in self.walk(&skipped) {
+        for path in self.walk() {
+            let Some(path) = path else {
+                page.skipped += 1;
+                continue;
+            };
             // Opening proves that the name is inside; the walker alone might have been led out.
             let Some(modified) = modified_beneath(&self.dir, &path) else { continue };
             total += 1;
@@ -115,8 +132,6 @@ impl Search<'_> {
                 newest.pop();
             }
         }
-        let mut page = Page::new(self.query);
-        page.skipped = skipped.into_inner().unwrap_or_else(PoisonError::into_inner);
         for (_, path) in newest.into_sorted_vec() {
             page.add_file(&self.shown(&path));
         }
@@ -125,71 +140,142 @@ impl Search<'_> {
     }
 
     fn by_content(&self) -> Page {
-        let skipped = Mutex::new(0);
         let workers = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS);
-        let (send_path, take_path) = sync_channel::<(usize, PathBuf)>(QUEUE);
+        let (send_path, take_path) = sync_channel(QUEUE);
         let (send_found, take_found) = sync_channel(QUEUE);
         let take_path = Mutex::new(take_path);
+        let ahead = &Ahead::default();
         let mut page = Page::new(self.query);
         std::thread::scope(|scope| {
             for _ in 0..workers {
                 let send_found = send_found.clone();
                 let take_path = &take_path;
-                scope.spawn(move || self.work(take_path, &send_found));
+                scope.spawn(move || self.work(take_path, &send_found, ahead));
             }
             drop(send_found);
-            scope.spawn(|| {
-                for numbered in self.walk(&skipped).enumerate() {
-                    if send_path.send(numbered).is_err() {
+            scope.spawn(move || {
+                // The first files go one by one, so that the first results are there at once.
+                let mut walk = self.walk();
+                for number in 0.. {
+                    ahead.admit(number, self.stop);
+                    let batch: Vec<_> = walk.by_ref().take(number.clamp(1, BATCH)).collect();
+                    if batch.is_empty() || send_path.send((number, batch)).is_err() {
                         break;
                     }
                 }
-                drop(send_path);
             });
-            self.collect(&mut page, &take_found);
+            self.collect(&mut page, &take_found, ahead);
         });
-        page.skipped += skipped.into_inner().unwrap_or_else(PoisonError::into_inner);
         page
     }
 
     /// Takes results in the order of paths, whatever order they come in. Once the page is full, the rest is only let run out.
-    fn collect(&self, page: &mut Page, found: &Receiver<(usize, PathBuf, FileHits)>) {
+    fn collect(&self, page: &mut Page, found: &Receiver<(usize, Vec<Found>)>, ahead: &Ahead) {
         let mut waiting = BTreeMap::new();
         let mut next = 0;
-        for (number, path, hits) in found {
+        for (number, batch) in found {
             if page.is_full() {
                 continue;
             }
-            waiting.insert(number, (path, hits));
-            while let Some((path, hits)) = waiting.remove(&next) {
+            waiting.insert(number, batch);
+            let mut taken = 0;
+            while let Some(batch) = waiting.remove(&next) {
                 next += 1;
-                page.add(&self.shown(&path), hits);
-                if page.is_full() {
-                    self.stop.set();
-                    break;
-                }
+                taken += batch.iter().flatten().map(|(_, found)| found.hits.len()).sum::<usize>();
+                self.take(page, batch);
             }
+            if page.is_full() {
+                self.stop.set();
+            }
+            ahead.move_to(next, taken);
         }
-        for (path, hits) in waiting.into_values() {
-            if !page.is_full() {
-                page.add(&self.shown(&path), hits);
+        waiting.into_values().for_each(|batch| self.take(page, batch));
+    }
+
+    fn take(&self, page: &mut Page, batch: Vec<Found>) {
+        for found in batch {
+            match found {
+                _ if page.is_full() => return,
+                Some((path, hits)) => page.add(&self.shown(&path), hits),
+                None => page.skipped += 1,
             }
         }
     }
 
-    fn work(&self, paths: &Mutex<Receiver<(usize, PathBuf)>>, found: &SyncSender<(usize, PathBuf, FileHits)>) {
+    fn search_one(&self, searcher: &mut Searcher, path: PathBuf) -> (PathBuf, FileHits) {
+        let hits = match open_beneath(&self.dir, &path) {
+            Some(file) if !self.stop.is_set() => lines::search(self.query, searcher, file, self.stop),
+            _ => FileHits::default(),
+        };
+        (path, hits)
+    }
+
+    fn work(
+        &self,
+        paths: &Mutex<Receiver<(usize, Vec<Option<PathBuf>>)>>,
+        found: &SyncSender<(usize, Vec<Found>)>,
+        ahead: &Ahead,
+    ) {
         let mut searcher = self.query.searcher();
         loop {
             let next = paths.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok((number, path)) = next else { return };
-            let hits = match open_beneath(&self.dir, &path) {
-                Some(file) if !self.stop.is_set() => lines::search(self.query, &mut searcher, file, self.stop),
-                _ => FileHits::default(),
-            };
-            if found.send((number, path, hits)).is_err() {
+            let Ok((number, batch)) = next else { return };
+            let results = batch.into_iter().map(|path| {
+                let path = path?;
+                ahead.go_on(number, self.stop);
+                let found = self.search_one(&mut searcher, path);
+                ahead.add(found.1.hits.len());
+                Some(found)
+            });
+            if found.send((number, results.collect())).is_err() {
                 return;
             }
         }
+    }
+}
+
+/// Keeps threads from running far ahead of the slowest one, so that results that wait for their turn are bounded.
+#[derive(Default)]
+struct Ahead {
+    /// The batch whose turn it is, and the hits that wait for theirs.
+    turn: Mutex<(usize, usize)>,
+    moved: Condvar,
+}
+
+impl Ahead {
+    /// Holds up the walk while too many batches are under way.
+    fn admit(&self, number: usize, stop: &Stop) {
+        self.wait_while(stop, |&(turn, _)| number >= turn + MAX_AHEAD);
+    }
+
+    /// Holds up work on a batch while too many hits wait. The one whose turn it is goes on, so all of them get there.
+    fn go_on(&self, number: usize, stop: &Stop) {
+        self.wait_while(stop, |&(turn, held)| held > MAX_WAITING && number != turn);
+    }
+
+    fn wait_while(&self, stop: &Stop, condition: impl Fn(&(usize, usize)) -> bool) {
+        let mut turn = self.lock();
+        while condition(&turn) && !stop.is_set() && !stop.is_late() {
+            let waited = self.moved.wait_timeout(turn, Duration::from_millis(50));
+            turn = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn add(&self, hits: usize) {
+        if hits > 0 {
+            self.lock().1 += hits;
+        }
+    }
+
+    fn move_to(&self, number: usize, taken: usize) {
+        let mut turn = self.lock();
+        *turn = (number, turn.1 - taken.min(turn.1));
+        drop(turn);
+        self.moved.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (usize, usize)> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -207,12 +293,18 @@ fn walk_below(dir: &Dir, ancestors: Ancestors, guard: Guard, base: PathBuf) -> W
         .build()
 }
 
+/// The part of a walked path below the top. The walker only ever adds to the top's own text, so no components have to be compared.
+fn below<'a>(path: &'a Path, top: &Path) -> Option<&'a Path> {
+    let rest = path.as_os_str().as_bytes().strip_prefix(top.as_os_str().as_bytes())?;
+    Some(Path::new(OsStr::from_bytes(rest.strip_prefix(b"/").unwrap_or(rest))))
+}
+
 /// Whether the walk goes into a directory or reports a file.
 fn keep_entry(entry: &DirEntry, top: &Path, ancestors: &Ancestors, guard: &Guard, base: &Path) -> bool {
     if entry.depth() == 0 {
         return true;
     }
-    let Ok(relative) = entry.path().strip_prefix(top) else { return false };
+    let Some(relative) = below(entry.path(), top) else { return false };
     let is_dir = entry.file_type().is_some_and(|t| t.is_dir());
     !(ancestors.is_ignored(relative, is_dir) || is_dir && guard.read(&base.join(relative).join("x")).is_some())
 }

@@ -1,13 +1,14 @@
 //! Search through a workspace's own operations: for remote workspaces, and for single files everywhere.
 
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use gloveport::workspace::{FileKind, Stat, Workspace, WorkspaceError};
+use ignore::Match;
 use ignore::gitignore::Gitignore;
 use tokio::runtime::Handle;
 
-use super::ignored::{IGNORE_FILES, MAX_IGNORE_FILE, compile};
+use super::ignored::{Ancestors, IGNORE_FILES, MAX_IGNORE_FILE, compile};
 use super::lines;
 use super::page::Page;
 use super::query::{Listing, Query};
@@ -34,6 +35,8 @@ struct Walk<'a> {
     query: &'a Query,
     stop: &'a Stop,
     page: Page,
+    /// Ignore files above the searched directory.
+    ancestors: Ancestors,
     /// Files by name with the time of their last change.
     named: Vec<(Option<std::time::SystemTime>, String)>,
 }
@@ -49,6 +52,12 @@ impl<'a> Remote<'a> {
 
     fn read(&self, path: &str, at: u64, max: usize) -> Result<bytes::Bytes, WorkspaceError> {
         self.runtime.block_on(self.workspace.read(path, at, max))
+    }
+
+    /// Reads an ignore file, as far as one is looked at.
+    fn read_small(&self, path: &str) -> Option<String> {
+        let max = usize::try_from(MAX_IGNORE_FILE).unwrap_or(usize::MAX);
+        Some(String::from_utf8_lossy(&self.read(path, 0, max).ok()?).into_owned())
     }
 
     /// Searches one file, whatever ignore files say: it was asked for by name.
@@ -70,7 +79,8 @@ impl<'a> Remote<'a> {
 
     /// Searches a directory in the order of paths.
     pub(crate) fn search(&self, guard: &Guard, query: &Query, path: &str, stop: &Stop) -> Result<Page, WorkspaceError> {
-        let mut walk = Walk { guard, query, stop, page: Page::new(query), named: Vec::new() };
+        let ancestors = Ancestors::new(&below_root(self.workspace, path), |file| self.read_small(file.to_str()?));
+        let mut walk = Walk { guard, query, stop, page: Page::new(query), ancestors, named: Vec::new() };
         let start = prefix(path);
         self.walk(&mut walk, &start, "", &mut Vec::new())?;
         let Walk { mut page, mut named, .. } = walk;
@@ -97,9 +107,8 @@ impl<'a> Remote<'a> {
         let own = IGNORE_FILES.iter().filter(|name| entries.iter().any(|e| e.name == **name));
         let before = rules.len();
         for name in own {
-            let max = usize::try_from(MAX_IGNORE_FILE).unwrap_or(usize::MAX);
-            let text = self.read(&format!("{here}{name}"), 0, max).unwrap_or_default();
-            rules.push(compile(Path::new(below), &String::from_utf8_lossy(&text)));
+            let text = self.read_small(&format!("{here}{name}")).unwrap_or_default();
+            rules.push(compile(Path::new(below), &text));
         }
         for entry in entries {
             if walk.page.is_full() || walk.stop.is_set() || walk.stop.is_late() {
@@ -107,7 +116,12 @@ impl<'a> Remote<'a> {
             }
             let path = format!("{below}{}", entry.name);
             let is_dir = entry.kind == FileKind::Directory;
-            if entry.name.starts_with('.') || is_ignored(rules, &path, is_dir) {
+            let ignored = || match judge(rules, &path, is_dir) {
+                Match::Ignore(()) => true,
+                Match::Whitelist(()) => false,
+                Match::None => walk.ancestors.is_ignored(Path::new(&path), is_dir),
+            };
+            if entry.name.starts_with('.') || ignored() {
                 continue;
             }
             match entry.kind {
@@ -148,15 +162,17 @@ impl<'a> Remote<'a> {
     }
 }
 
-fn is_ignored(rules: &[Gitignore], path: &str, is_dir: bool) -> bool {
-    for rule in rules.iter().rev() {
-        match rule.matched(path, is_dir) {
-            ignore::Match::Ignore(_) => return true,
-            ignore::Match::Whitelist(_) => return false,
-            ignore::Match::None => {}
-        }
-    }
-    false
+/// What the ignore files of the searched directory and below say, the nearest first.
+fn judge(rules: &[Gitignore], path: &str, is_dir: bool) -> Match<()> {
+    let judged = rules.iter().rev().map(|rule| rule.matched(path, is_dir).map(|_| ()));
+    judged.into_iter().find(|judgment| !judgment.is_none()).unwrap_or(Match::None)
+}
+
+/// A searched directory's path under the root of the workspace, by its text alone.
+fn below_root(workspace: &dyn Workspace, path: &str) -> PathBuf {
+    let path = Path::new(path);
+    let relative = path.strip_prefix(workspace.root()).unwrap_or(path);
+    relative.components().filter(|part| !matches!(part, Component::CurDir | Component::RootDir)).collect()
 }
 
 /// A file of the workspace as a stream.

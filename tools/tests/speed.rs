@@ -1,0 +1,55 @@
+//! `search_files` beside `rg` on a large directory: `SPEED_DIR=~/.rustup cargo test --release -p gloveport-tools --test main -- --ignored --nocapture speed`.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gloveport_tools::{Guard, HostWorkspace, reading_tools};
+use serde_json::{Value, json};
+
+use crate::support::{call, context};
+
+const ROUNDS: usize = 5;
+
+/// Kilobytes of memory that this process had at most.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+fn rg(dir: &str, args: &[&str]) -> (Duration, usize) {
+    let began = Instant::now();
+    let mut command = Command::new("rg");
+    command.args(["--no-config", "--no-require-git", "--no-ignore-parent", "--no-ignore-global"]).args(args).arg(dir);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    (began.elapsed(), output.stdout.iter().filter(|&&b| b == b'\n').count())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a large directory in SPEED_DIR, and rg"]
+async fn search_is_as_fast_as_ripgrep() {
+    let dir = std::env::var("SPEED_DIR").unwrap();
+    let workspace = Arc::new(HostWorkspace::builder(&dir).open().unwrap());
+    let tools = reading_tools(&Guard::default());
+    let queries: [(&str, Value, &[&str]); 4] = [
+        ("rare word", json!({ "pattern": "from_raw_parts_mut", "limit": 10_000 }), &["-n", "from_raw_parts_mut"]),
+        ("no hit", json!({ "pattern": "zzqqxxyy" }), &["-n", "zzqqxxyy"]),
+        ("pattern", json!({ "pattern": "unsafe fn \\w+_unchecked", "output_mode": "count" }), &["-c", "unsafe fn \\w+_unchecked"]),
+        ("first 50 of many", json!({ "pattern": "the" }), &["-n", "the"]),
+    ];
+    for (name, args, typed) in queries {
+        let (mut ours, mut theirs) = (Duration::MAX, Duration::MAX);
+        let (mut found, mut lines) = (Value::Null, 0);
+        for _ in 0..ROUNDS {
+            let (took, count) = rg(&dir, typed);
+            (theirs, lines) = (theirs.min(took), count);
+            let began = Instant::now();
+            let answer = call(&tools, "search_files", args.clone(), &context(Some(workspace.clone()))).await;
+            ours = ours.min(began.elapsed());
+            found = answer;
+        }
+        let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
+        println!("{name}: search_files {ours:.2?} ({} found), rg {theirs:.2?} ({lines} lines), {ratio:.2} x, peak {} MB", found["total_count"], peak() / 1024);
+    }
+}
