@@ -87,7 +87,6 @@ fn without_a_provider_the_tools_are_not_offered() {
     assert_eq!(refused(odd), "web provider searxng needs an address: 'url' must begin with http:// or https://");
 }
 
-#[ignore = "fails: one page form is not what the test expects; open under issue 3"]
 #[tokio::test]
 async fn pages_become_markdown() {
     let pages = HashMap::from([
