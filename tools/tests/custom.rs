@@ -51,7 +51,7 @@ async fn a_late_command_is_killed() {
     let began = Instant::now();
     let late = call(&tools("sleep 60", 0.2), "mine", json!({ "n": 1 }), &context(None)).await;
     assert_eq!(late["error"], "Tool 'mine' timed out after 0.2s and was killed");
-    assert!(began.elapsed() < Duration::from_secs(3));
+    assert!(began.elapsed() < Duration::from_secs(30));
 }
 
 #[test]

@@ -47,7 +47,11 @@ async fn search_is_as_fast_as_ripgrep() {
     let queries: [(&str, Value, &[&str]); 4] = [
         ("rare word", json!({ "pattern": "from_raw_parts_mut", "limit": 10_000 }), &["-n", "from_raw_parts_mut"]),
         ("no hit", json!({ "pattern": "zzqqxxyy" }), &["-n", "zzqqxxyy"]),
-        ("pattern", json!({ "pattern": "unsafe fn \\w+_unchecked", "output_mode": "count", "limit": 10_000 }), &["-c", "unsafe fn \\w+_unchecked"]),
+        (
+            "pattern",
+            json!({ "pattern": "unsafe fn \\w+_unchecked", "output_mode": "count", "limit": 10_000 }),
+            &["-c", "unsafe fn \\w+_unchecked"],
+        ),
         ("first 50 of many", json!({ "pattern": "the" }), &["-n", "the"]),
     ];
     for (name, args, typed) in queries {
@@ -62,6 +66,10 @@ async fn search_is_as_fast_as_ripgrep() {
             found = answer;
         }
         let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
-        println!("{name}: search_files {ours:.2?} ({} found), rg {theirs:.2?} ({lines} lines), {ratio:.2} x, peak {} MB", found["total_count"], peak() / 1024);
+        println!(
+            "{name}: search_files {ours:.2?} ({} found), rg {theirs:.2?} ({lines} lines), {ratio:.2} x, peak {} MB",
+            found["total_count"],
+            peak() / 1024
+        );
     }
 }

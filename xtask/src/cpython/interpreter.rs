@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::sources::Sources;
-use super::toolchain::Toolchain;
+use super::toolchain::{LTO, Toolchain};
 use super::{Layout, execute};
 
 /// Answers for `configure` beyond CPython's own for WASI.
@@ -66,7 +66,7 @@ pub(crate) fn build(layout: &Layout, sources: &Sources, toolchain: &Toolchain, p
     configure(layout, sources, toolchain, python)?;
     let mut make = Command::new("make");
     let jobs = std::thread::available_parallelism()?;
-    make.arg(format!("-j{jobs}")).args(ARCHIVES).current_dir(&layout.python);
+    make.arg(format!("-j{jobs}")).arg(format!("EXTRA_CFLAGS={LTO}")).args(ARCHIVES).current_dir(&layout.python);
     toolchain.set_environment(&mut make);
     execute(&mut make)
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use super::interpreter::ARCHIVES;
 use super::sources::Sources;
-use super::toolchain::{CFLAGS, Toolchain};
+use super::toolchain::{CFLAGS, LTO, Toolchain};
 use super::{Layout, execute};
 
 /// The shadow stack in linear memory. Its pages are touched only as deep as a script recurses; it lies below all data, so that an
@@ -38,12 +38,14 @@ pub(crate) fn link(layout: &Layout, sources: &Sources, toolchain: &Toolchain) ->
         compile(layout, toolchain, "reactor", &python_includes)?,
         compile(layout, toolchain, "memory", &allocator_flags(sources, &python_includes))?,
         compile(layout, toolchain, "netdb", &[])?,
+        compile(layout, toolchain, "string", &["-fno-builtin".into()])?,
         compile(layout, toolchain, "timezone", &zone_flags(sources))?,
     ];
     let wasm = layout.work.join("python.wasm");
     let mut command = toolchain.cc();
     command
         .args(CFLAGS)
+        .arg(LTO)
         .arg("-s")
         .arg("-mexec-model=reactor")
         .arg(format!("-Wl,-z,stack-size={STACK_SIZE}"))

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::sources::{PINS, Sources};
-use super::toolchain::{CFLAGS, TARGET, Toolchain};
+use super::toolchain::{CFLAGS, LTO, TARGET, Toolchain};
 use super::{link, output, sha256};
 
 /// Decompression is pure Rust and happens at each build, so the level costs only the one who builds the base.
@@ -67,7 +67,7 @@ pub(crate) fn write_result(
         build: Build {
             compiler: compiler_version(toolchain)?,
             target: TARGET,
-            flags: CFLAGS.to_vec(),
+            flags: CFLAGS.into_iter().chain([LTO]).collect(),
             stack_size: link::STACK_SIZE,
             initial_memory: link::INITIAL_MEMORY,
         },
