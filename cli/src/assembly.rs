@@ -57,6 +57,7 @@ impl Assembly {
         };
         let mut tools = workspace_tools(grant.as_ref(), &Guard::new(protected));
         tools.extend(command_tools(&settings.config, grant.as_ref(), host)?);
+        tools.extend(web_tools(&settings.config, host)?);
         Ok(Self { settings, tools, workspace, grant })
     }
 
@@ -185,6 +186,12 @@ fn command_tools(config: &Config, grant: Option<&Grant>, host: &Host) -> Result<
         tools.insert(0, gloveport_tools::terminal_tool(config.terminal, env));
     }
     Ok(tools)
+}
+
+/// `web_search` and `web_extract`, as far as `[web]` names providers. Keys come from the configuration or the environment.
+fn web_tools(config: &Config, host: &Host) -> Result<Vec<Arc<dyn Tool>>, Complaint> {
+    let variable = |name: &str| host.variable(name).map(str::to_owned);
+    gloveport_tools::WebTools::new(&config.web, variable).build().map_err(|error| Complaint::setup(error.to_string()))
 }
 
 /// Programs of this machine get what a script on it would get: never the whole environment.

@@ -200,7 +200,10 @@ fn python_string(text: &str) -> String {
 
 /// `name(a: str, b: int = 1) -> dict`.
 pub fn signature(spec: &ToolSpec) -> String {
-    let stub = stub(spec);
+    signature_of(&stub(spec))
+}
+
+fn signature_of(stub: &Stub) -> String {
     let params: Vec<String> = stub
         .params
         .iter()
@@ -219,11 +222,54 @@ pub fn pyi<'a>(specs: impl IntoIterator<Item = &'a ToolSpec>, module: &str) -> S
         "from collections.abc import Callable\nfrom typing import Any, Literal, TypeVar\n\n_T = TypeVar(\"_T\")\n",
     );
     for spec in specs {
-        let doc = docstring(&stub(spec));
-        let _ = write!(out, "\ndef {}:\n    {}\n    ...\n", signature(spec), doc);
+        let stub = fully_typed(stub(spec));
+        let _ = write!(out, "\ndef {}:\n    {}\n    ...\n", signature_of(&stub), docstring(&stub));
     }
     out.push_str(HELPERS);
     out
+}
+
+/// The same with what a strict type checker asks for: parameters of generic types.
+fn fully_typed(mut stub: Stub) -> Stub {
+    for param in &mut stub.params {
+        param.annotation = generic_in_full(&param.annotation);
+    }
+    stub.returns = generic_in_full(&stub.returns);
+    stub
+}
+
+/// `dict` becomes `dict[str, Any]` and `list` becomes `list[Any]`, wherever they stand alone.
+fn generic_in_full(annotation: &str) -> String {
+    let mut out = String::with_capacity(annotation.len());
+    let mut rest = annotation;
+    while let Some(c) = rest.chars().next() {
+        let length = match rest.find(|c: char| !(c.is_alphanumeric() || c == '_')) {
+            _ if c == '"' => literal_length(rest),
+            Some(0) => c.len_utf8(),
+            end => end.unwrap_or(rest.len()),
+        };
+        let (word, after) = rest.split_at(length);
+        out.push_str(word);
+        match word {
+            "dict" if !after.starts_with('[') => out.push_str("[str, Any]"),
+            "list" if !after.starts_with('[') => out.push_str("[Any]"),
+            _ => {}
+        }
+        rest = after;
+    }
+    out
+}
+
+/// Length of the Python string literal that a text begins with.
+fn literal_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            '"' if !escaped => return at + 1,
+            _ => escaped = c == '\\' && !escaped,
+        }
+    }
+    text.len()
 }
 
 fn docstring(stub: &Stub) -> String {
@@ -282,6 +328,19 @@ mod tests {
             "read_file(path: str, limit: int = 500, glob: str | None = None, mode: Literal[\"a\", \"b\"] = \"a\", \
              urls: list[str] = []) -> dict"
         );
+    }
+
+    #[test]
+    fn stubs_satisfy_a_strict_type_checker() {
+        for (annotation, full) in [
+            ("dict", "dict[str, Any]"),
+            ("list[dict] | None", "list[dict[str, Any]] | None"),
+            ("list", "list[Any]"),
+            ("Literal[\"dict\", \"a \\\" list\"] | list", "Literal[\"dict\", \"a \\\" list\"] | list[Any]"),
+            ("dictionary", "dictionary"),
+        ] {
+            assert_eq!(generic_in_full(annotation), full);
+        }
     }
 
     #[test]
