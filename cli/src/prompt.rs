@@ -12,6 +12,8 @@ use gloveport::approval::{ApprovalRequest, Approver, Decision};
 
 /// How often a prompt looks whether its answer is still wanted.
 const POLL: Duration = Duration::from_millis(100);
+/// What the script printed before it asked is shown before the question: live output comes with a delay.
+const OUTPUT_DELAY: Duration = Duration::from_millis(150);
 /// Lines of a script or command that are shown; the rest is counted.
 const LINES_SHOWN: usize = 60;
 
@@ -35,6 +37,7 @@ impl TerminalApprover {
 impl Approver for TerminalApprover {
     async fn decide(&self, request: &ApprovalRequest) -> Option<Decision> {
         let _turn = self.turn.lock().await;
+        tokio::time::sleep(OUTPUT_DELAY).await;
         let _ = io::stderr().write_all(question(request).as_bytes());
         let unwanted = Unwanted::default();
         let flag = Arc::clone(&unwanted.0);

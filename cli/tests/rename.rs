@@ -38,7 +38,7 @@ fn a_function_is_renamed_across_a_clone_of_this_repository() {
             command.env(name, value);
         }
     }
-    command.env("GLOVEPORT_TERMINAL", "host").env("GLOVEPORT_APPROVAL__MODE", "off");
+    command.env("GLOVEPORT_TERMINAL", "host").env("GLOVEPORT_APPROVAL_MODE", "off");
     let ran = place.finish(&mut command, b"");
     let files: String = uses.iter().map(|(path, lines)| format!("{path}: {lines} lines\n")).collect();
     let total: usize = uses.iter().map(|(_, lines)| lines).sum();
