@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gloveport_tools::{Guard, HostWorkspace, reading_tools};
 use serde_json::{Value, json};
 
-use crate::support::{call, context};
+use crate::support::{Bench, call, context};
 
 const ROUNDS: usize = 5;
 
@@ -71,5 +71,45 @@ async fn search_is_as_fast_as_ripgrep() {
             found["total_count"],
             peak() / 1024
         );
+    }
+}
+
+/// `cargo test -p gloveport-tools --test main -- --ignored --nocapture patch_of_large`
+#[tokio::test]
+#[ignore = "a figure"]
+async fn patch_of_large_files() {
+    let bench = Bench::new();
+    let line = |n: usize| format!("    let value_{n} = compute({n}, \"some text that is as long as lines are\");\n");
+    let block =
+        |change: &dyn Fn(usize, String) -> String| (15_000..15_010).map(|n| change(n, line(n))).collect::<String>();
+    let typo = |text: String| text.replace("compute", "compote");
+    let edits = [
+        ("one exact line", 200_000, line(150_000), true),
+        ("ten lines with other indentation", 200_000, block(&|_, text| text.trim_start().to_owned()), true),
+        (
+            "ten lines, the inner ones only similar",
+            20_000,
+            block(&|n, text| if n % 15_009 % 15_000 == 0 { text } else { typo(text) }),
+            true,
+        ),
+        (
+            "ten lines that are only similar, refused with the closest sections",
+            20_000,
+            block(&|_, text| typo(text)),
+            false,
+        ),
+    ];
+    for (name, lines, old, found) in edits {
+        let mut best = Duration::MAX;
+        for _ in 0..ROUNDS {
+            bench.put("large.rs", (0..lines).map(line).collect::<String>());
+            let began = Instant::now();
+            let answer = bench
+                .call("patch", json!({ "path": "large.rs", "old_string": old, "new_string": "    changed();\n" }))
+                .await;
+            best = best.min(began.elapsed());
+            assert_eq!(answer["success"], found, "{name}: {answer}");
+        }
+        println!("patch of {lines} lines, {name}: {best:.2?}");
     }
 }
