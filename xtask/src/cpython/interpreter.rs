@@ -26,8 +26,14 @@ ac_cv_func_mmap=no
 ac_cv_working_tzset=yes
 ";
 
-/// A declaration that the toolchain's <time.h> leaves out, included into each file.
-const PRELUDE: &str = "void tzset(void);\n";
+/// Included into each file: a declaration that the toolchain's <time.h> leaves out, and one place for sources whatever the work folder is.
+const PRELUDE: &str = "\
+void tzset(void);
+#ifdef VPATH
+#undef VPATH
+#define VPATH \".\"
+#endif
+";
 
 const CONFIGURE_ARGUMENTS: [&str; 9] = [
     "--host=wasm32-unknown-wasip1",
