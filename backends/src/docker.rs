@@ -129,6 +129,18 @@ pub struct Listed {
     pub status: String,
 }
 
+impl Listed {
+    /// Process id of whoever made it, if it is known.
+    pub fn process(&self) -> Option<u32> {
+        self.owner.split(':').nth(1)?.parse().ok()
+    }
+
+    /// Whether nobody will use it again.
+    pub fn is_abandoned(&self) -> bool {
+        ["exited", "dead"].contains(&self.state.as_str()) || owner::is_dead(&self.owner)
+    }
+}
+
 /// All containers of ours on an engine, whichever process made them.
 pub async fn list(endpoint: &str) -> Result<Vec<Listed>, BackendError> {
     let docker = endpoint::connect(endpoint).await?;
@@ -141,7 +153,7 @@ pub async fn prune(endpoint: &str, task: Option<&str>) -> Result<usize, BackendE
     let docker = endpoint::connect(endpoint).await?;
     let mut removed = 0;
     for listed in ours(&docker).await.map_err(|error| engine_error(endpoint, error))? {
-        let wanted = task.map_or_else(|| is_abandoned(&listed), |task| listed.task == task);
+        let wanted = task.map_or_else(|| listed.is_abandoned(), |task| listed.task == task);
         if wanted && remove(&docker, &listed.name).await {
             removed += 1;
         }
@@ -171,11 +183,6 @@ async fn ours(docker: &Docker) -> Result<Vec<Listed>, bollard::errors::Error> {
 
 fn label(labels: &Option<HashMap<String, String>>, name: &str) -> String {
     labels.as_ref().and_then(|labels| labels.get(name).cloned()).unwrap_or_default()
-}
-
-/// Whether nobody will use a container again.
-fn is_abandoned(listed: &Listed) -> bool {
-    ["exited", "dead"].contains(&listed.state.as_str()) || owner::is_dead(&listed.owner)
 }
 
 async fn remove(docker: &Docker, name: &str) -> bool {
@@ -223,7 +230,7 @@ impl Provider for Engine {
         // Containers end by themselves when their host does; here go those whose engine could not remove them.
         let Ok(docker) = self.docker().await else { return };
         for listed in ours(docker).await.unwrap_or_default() {
-            if is_abandoned(&listed) {
+            if listed.is_abandoned() {
                 remove(docker, &listed.name).await;
             }
         }
