@@ -45,22 +45,22 @@ fn host_killed(place: Place) -> Outcome {
         .env("GP_TEST_CHILD", place.name())
         .env("GP_TEST_CODE", code)
         .env("GP_TEST_HOME", engines::home())
-        .envs(engines::handed_on(place))
+        .envs(handed_on(place))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
     wait_for(60.0, "the script did not start", || !processes_with(&running).is_empty())?;
-    let containers = engines::containers(place);
+    let before = containers(place);
     std::thread::sleep(Duration::from_millis(500));
     child.kill()?;
     child.wait()?;
     let gone = wait_for(15.0, "the script is still there", || processes_with(&running).is_empty())?;
     eprintln!("{}: {:.1} s after the host was killed its script was gone", place.name(), gone.as_secs_f64());
     if place == Place::Docker {
-        wait_for(15.0, "a container is still there", || engines::containers(place).len() < containers.len())?;
+        wait_for(15.0, "a container is still there", || containers(place).len() < before.len())?;
     } else {
         let text = std::fs::read_dir("/dev/shm")?.flatten().map(|e| e.path()).filter(|p| p.join("lock").exists());
-        let dead: Vec<_> = text.filter(|p| !engines::locked(&p.join("lock"))).collect();
+        let dead: Vec<_> = text.filter(|p| !locked(&p.join("lock"))).collect();
         ensure!(dead.is_empty(), "left behind: {dead:?}");
     }
     Ok(())
