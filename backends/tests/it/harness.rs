@@ -293,13 +293,16 @@ pub fn locked(lock: &Path) -> bool {
         .is_ok_and(|s| s.success())
 }
 
-/// Names of the containers of ours.
+/// Owners of the containers of ours.
 pub fn containers(place: Place) -> Vec<String> {
     if place != Place::Docker {
         return Vec::new();
     }
-    engines::sh(&format!("docker -H {} ps -aq --filter label=org.gloveport", engines::docker_endpoint()))
-        .lines()
-        .map(str::to_owned)
-        .collect()
+    engines::sh(&format!(
+        "docker -H {} ps -a --filter label=org.gloveport --format '{{{{.Label \"org.gloveport.owner\"}}}}'",
+        engines::docker_endpoint()
+    ))
+    .lines()
+    .map(str::to_owned)
+    .collect()
 }
