@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gloveport::backend::{BackendError, Capabilities, Isolation};
+pub use gloveport::config::CommandConfig as CommandOptions;
 
 use crate::backend::{RemoteBackend, Workdir};
 use crate::bundle::RelayOptions;
@@ -14,38 +15,6 @@ use crate::environment::{EnvironmentPool, PoolLimits, Provider};
 use crate::process;
 use crate::relay::SILENCE;
 use crate::remote::{Link, Remote};
-
-/// Settings of the command backend.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct CommandOptions {
-    /// The command line's beginning, one word each. `{task}` in a word becomes the task's name.
-    pub argv: Vec<String>,
-    /// Whether words go through a shell on the other side, as with `ssh host`: then they are quoted and joined.
-    pub shell: bool,
-    /// Isolation that it reaches, vouched for by whoever configures it: `none`, `account` or `container`.
-    #[schemars(with = "String")]
-    pub isolation: Isolation,
-    /// Python interpreter on the other side.
-    pub python: String,
-    /// Working directory of scripts there; absent = where its processes start.
-    pub workdir: Option<String>,
-    /// Where run directories are made there; absent = the first usable.
-    pub place: Option<String>,
-}
-
-impl Default for CommandOptions {
-    fn default() -> Self {
-        Self {
-            argv: Vec::new(),
-            shell: false,
-            isolation: Isolation::None,
-            python: "python3".to_owned(),
-            workdir: None,
-            place: None,
-        }
-    }
-}
 
 /// Makes the backend. `environment` is what the command itself is started with.
 pub fn backend(options: &CommandOptions, environment: Vec<(String, String)>) -> Result<RemoteBackend, BackendError> {

@@ -6,6 +6,7 @@
 
 mod container;
 mod endpoint;
+mod engine;
 mod image;
 mod owner;
 
@@ -17,6 +18,7 @@ use async_trait::async_trait;
 use bollard::Docker;
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use gloveport::backend::{BackendError, Capabilities, Isolation};
+pub use gloveport::config::DockerConfig as DockerOptions;
 use tokio::sync::OnceCell;
 
 use crate::backend::{RemoteBackend, Workdir};
@@ -26,6 +28,7 @@ use crate::relay::SILENCE;
 use crate::remote::Remote;
 use container::Container;
 pub use endpoint::endpoint;
+pub use engine::{EngineFacts, examine};
 pub use image::Progress;
 
 /// Marks every container of ours.
@@ -39,117 +42,48 @@ const KEEPER_USER: &str = "65533:65533";
 /// Directory of scripts and tools inside.
 const WORKDIR: &str = "/workspace";
 
-/// Settings of the docker backend.
-#[derive(Debug, Clone, PartialEq, serde::Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct DockerOptions {
-    /// Image with Python 3.8 or newer; `name@sha256:…` pins it.
-    pub image: String,
-    /// Whether an image that is not there is pulled.
-    pub pull: bool,
-    /// Python interpreter inside.
-    pub python: String,
-    /// Megabytes of memory; swap is not added to it.
-    pub memory: u64,
-    /// Processors, as a number like 1.5.
-    pub cpus: f64,
-    /// Processes and threads.
-    pub pids: i64,
-    /// Megabytes of `/tmp` and of `/workspace`, each.
-    pub disk: u64,
-    /// Files and directories in each of them.
-    pub inodes: u64,
-    /// User inside, as numbers.
-    pub user: String,
-    /// The engine's runtime, for example `runsc`; absent = its default.
-    pub runtime: Option<String>,
-    /// Network that the container joins; `none` = none.
-    pub network: String,
-    /// Minutes after which an unused container is removed.
-    pub idle_minutes: u64,
-    /// Containers at the same time.
-    pub containers: usize,
-    /// Directories of the host to mount, as `/host/dir:/inside[:ro]`. A script can do to them whatever the user inside may.
-    pub unsafe_mounts: Vec<String>,
-    /// Runs as this machine's own user instead of `user`, so that mounted files keep their owner. Given as `uid:gid`.
-    pub unsafe_host_user: Option<String>,
-    /// Whether `user` may be root.
-    pub unsafe_root: bool,
-    /// Whether the network may be the host's own or another container's.
-    pub unsafe_shared_network: bool,
-}
-
-impl Default for DockerOptions {
-    fn default() -> Self {
-        Self {
-            image: "python:3.13-slim".to_owned(),
-            pull: true,
-            python: "python3".to_owned(),
-            memory: 512,
-            cpus: 1.0,
-            pids: 128,
-            disk: 256,
-            inodes: 100_000,
-            user: "65532:65532".to_owned(),
-            runtime: None,
-            network: "none".to_owned(),
-            idle_minutes: 5,
-            containers: 16,
-            unsafe_mounts: Vec::new(),
-            unsafe_host_user: None,
-            unsafe_root: false,
-            unsafe_shared_network: false,
-        }
+/// Refuses what would open the container without saying so.
+fn check(options: &DockerOptions) -> Result<(), String> {
+    let numeric = |text: &str| text.split(':').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+    let user = run_as(options);
+    if user.split(':').next() == KEEPER_USER.split(':').next() {
+        return Err(format!("`user` can't be {user}: the container's own keeper is"));
     }
-}
-
-impl DockerOptions {
-    /// Refuses what would open the container without saying so.
-    fn check(&self) -> Result<(), String> {
-        let numeric =
-            |text: &str| text.split(':').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
-        let user = self.run_as();
-        if user.split(':').next() == KEEPER_USER.split(':').next() {
-            return Err(format!("`user` can't be {user}: the container's own keeper is"));
-        }
-        if !numeric(user) {
-            return Err(format!("`user` has to be numbers, as in 65532:65532, not {user:?}"));
-        }
-        if user.split(':').any(|part| part.bytes().all(|b| b == b'0')) && !self.unsafe_root {
-            return Err("`user` is root; set `unsafe_root = true` if you want that".to_owned());
-        }
-        let shared = self.network == "host" || self.network.starts_with("container:");
-        if shared && !self.unsafe_shared_network {
+    if !numeric(user) {
+        return Err(format!("`user` has to be numbers, as in 65532:65532, not {user:?}"));
+    }
+    if user.split(':').any(|part| part.bytes().all(|b| b == b'0')) && !options.unsafe_root {
+        return Err("`user` is root; set `unsafe_root = true` if you want that".to_owned());
+    }
+    let shared = options.network == "host" || options.network.starts_with("container:");
+    if shared && !options.unsafe_shared_network {
+        return Err(format!(
+            "`network = {:?}` shares a network; set `unsafe_shared_network = true` if you want that",
+            options.network
+        ));
+    }
+    for mount in &options.unsafe_mounts {
+        let source = mount.split(':').next().unwrap_or_default();
+        if !source.starts_with('/') || !mount[source.len()..].starts_with(":/") {
             return Err(format!(
-                "`network = {:?}` shares a network; set `unsafe_shared_network = true` if you want that",
-                self.network
+                "`unsafe_mounts` has {mount:?}; it has to be /host/dir:/inside or /host/dir:/inside:ro"
             ));
         }
-        for mount in &self.unsafe_mounts {
-            let source = mount.split(':').next().unwrap_or_default();
-            if !source.starts_with('/') || !mount[source.len()..].starts_with(":/") {
-                return Err(format!(
-                    "`unsafe_mounts` has {mount:?}; it has to be /host/dir:/inside or /host/dir:/inside:ro"
-                ));
-            }
-            let whole_machine =
-                ["", "/proc", "/sys", "/dev", "/run", "/var/run"].contains(&source.trim_end_matches('/'));
-            if whole_machine || source.ends_with("docker.sock") || source.ends_with("podman.sock") {
-                return Err(format!("{source:?} can't be mounted: it would hand over this machine"));
-            }
+        let whole_machine = ["", "/proc", "/sys", "/dev", "/run", "/var/run"].contains(&source.trim_end_matches('/'));
+        if whole_machine || source.ends_with("docker.sock") || source.ends_with("podman.sock") {
+            return Err(format!("{source:?} can't be mounted: it would hand over this machine"));
         }
-        let processors = self.cpus > 0.0 && self.cpus.is_finite();
-        if self.memory < 32 || self.pids < 4 || self.disk < 1 || self.inodes < 100 || !processors {
-            return Err(
-                "`memory` has to be 32 or more, `pids` 4, `disk` 1, `inodes` 100, and `cpus` above 0".to_owned()
-            );
-        }
-        Ok(())
     }
+    let processors = options.cpus > 0.0 && options.cpus.is_finite();
+    if options.memory < 32 || options.pids < 4 || options.disk < 1 || options.inodes < 100 || !processors {
+        return Err("`memory` has to be 32 or more, `pids` 4, `disk` 1, `inodes` 100, and `cpus` above 0".to_owned());
+    }
+    Ok(())
+}
 
-    fn run_as(&self) -> &str {
-        self.unsafe_host_user.as_deref().unwrap_or(&self.user)
-    }
+/// The user inside.
+fn run_as(options: &DockerOptions) -> &str {
+    options.unsafe_host_user.as_deref().unwrap_or(&options.user)
 }
 
 /// Makes the backend. `endpoint` is where the engine listens (see [`endpoint()`]); nothing is connected before the first run.
@@ -158,7 +92,7 @@ pub fn backend(
     endpoint: &str,
     progress: Option<Progress>,
 ) -> Result<RemoteBackend, BackendError> {
-    options.check().map_err(|problem| BackendError::setup(format!("docker: {problem}.")))?;
+    check(options).map_err(|problem| BackendError::setup(format!("docker: {problem}.")))?;
     let capabilities = Capabilities {
         isolation: Isolation::Container,
         memory: true,
@@ -195,6 +129,18 @@ pub struct Listed {
     pub status: String,
 }
 
+impl Listed {
+    /// Process id of whoever made it, if it is known.
+    pub fn process(&self) -> Option<u32> {
+        self.owner.split(':').nth(1)?.parse().ok()
+    }
+
+    /// Whether nobody will use it again.
+    pub fn is_abandoned(&self) -> bool {
+        ["exited", "dead"].contains(&self.state.as_str()) || owner::is_dead(&self.owner)
+    }
+}
+
 /// All containers of ours on an engine, whichever process made them.
 pub async fn list(endpoint: &str) -> Result<Vec<Listed>, BackendError> {
     let docker = endpoint::connect(endpoint).await?;
@@ -207,7 +153,7 @@ pub async fn prune(endpoint: &str, task: Option<&str>) -> Result<usize, BackendE
     let docker = endpoint::connect(endpoint).await?;
     let mut removed = 0;
     for listed in ours(&docker).await.map_err(|error| engine_error(endpoint, error))? {
-        let wanted = task.map_or_else(|| is_abandoned(&listed), |task| listed.task == task);
+        let wanted = task.map_or_else(|| listed.is_abandoned(), |task| listed.task == task);
         if wanted && remove(&docker, &listed.name).await {
             removed += 1;
         }
@@ -239,11 +185,6 @@ fn label(labels: &Option<HashMap<String, String>>, name: &str) -> String {
     labels.as_ref().and_then(|labels| labels.get(name).cloned()).unwrap_or_default()
 }
 
-/// Whether nobody will use a container again.
-fn is_abandoned(listed: &Listed) -> bool {
-    ["exited", "dead"].contains(&listed.state.as_str()) || owner::is_dead(&listed.owner)
-}
-
 async fn remove(docker: &Docker, name: &str) -> bool {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
     docker.remove_container(name, Some(options)).await.is_ok()
@@ -266,7 +207,14 @@ struct Engine {
 
 impl Engine {
     async fn docker(&self) -> Result<&Docker, BackendError> {
-        self.docker.get_or_try_init(|| endpoint::connect(&self.endpoint)).await
+        let connected = async {
+            let docker = endpoint::connect(&self.endpoint).await?;
+            if let Some(weakness) = engine::weakness(&docker).await {
+                tracing::warn!(endpoint = %self.endpoint, "{weakness}");
+            }
+            Ok(docker)
+        };
+        self.docker.get_or_try_init(|| connected).await
     }
 }
 
@@ -282,7 +230,7 @@ impl Provider for Engine {
         // Containers end by themselves when their host does; here go those whose engine could not remove them.
         let Ok(docker) = self.docker().await else { return };
         for listed in ours(docker).await.unwrap_or_default() {
-            if is_abandoned(&listed) {
+            if listed.is_abandoned() {
                 remove(docker, &listed.name).await;
             }
         }
@@ -298,9 +246,9 @@ mod tests {
         let refused = |change: fn(&mut DockerOptions)| {
             let mut options = DockerOptions::default();
             change(&mut options);
-            options.check().is_err()
+            check(&options).is_err()
         };
-        assert_eq!(DockerOptions::default().check(), Ok(()));
+        assert_eq!(check(&DockerOptions::default()), Ok(()));
         assert!(refused(|o| o.user = "root".into()));
         assert!(refused(|o| o.user = "0:0".into()));
         assert!(refused(|o| o.user = "1000:0".into()));

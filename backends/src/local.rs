@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use gloveport::backend::{BackendError, Capabilities, Isolation};
+pub use gloveport::config::LocalConfig as LocalOptions;
 
 use crate::backend::{RemoteBackend, Workdir};
 use crate::bundle::RelayOptions;
@@ -12,26 +13,6 @@ use crate::environment::{EnvironmentPool, PoolLimits, Provider};
 use crate::process;
 use crate::relay::SILENCE;
 use crate::remote::{Link, Remote};
-
-/// Settings of the local backend. The default refuses to run anything.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct LocalOptions {
-    /// Must be true: scripts run with your own rights, and nothing isolates them.
-    pub unsafe_no_isolation: bool,
-    /// Python interpreter.
-    pub python: String,
-    /// Where run directories are made; absent = the first usable of the runtime directory, shared memory and `/tmp`.
-    pub place: Option<String>,
-    /// Whether to do without FIFOs.
-    pub poll: bool,
-}
-
-impl Default for LocalOptions {
-    fn default() -> Self {
-        Self { unsafe_no_isolation: false, python: "python3".to_owned(), place: None, poll: false }
-    }
-}
 
 /// What the local backend enforces: nothing but time.
 const CAPABILITIES: Capabilities = Capabilities {
@@ -48,7 +29,8 @@ const CAPABILITIES: Capabilities = Capabilities {
 pub fn backend(options: &LocalOptions, environment: Vec<(String, String)>) -> Result<RemoteBackend, BackendError> {
     if !options.unsafe_no_isolation {
         return Err(BackendError::setup(
-            "The local backend isolates nothing: scripts run with your own rights. Set `unsafe_no_isolation = true` if you want that.",
+            "The local backend isolates nothing: scripts run with your own rights. If you want that, set `unsafe_no_isolation = true` \
+             under [local] in gloveport.toml.",
         ));
     }
     let relay =

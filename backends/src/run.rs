@@ -27,6 +27,8 @@ const CREDIT_STEP: u32 = OUTPUT_WINDOW / 8;
 const RELAY_TIMEOUT: Duration = Duration::from_secs(7 * 86_400);
 /// How long a stopped run may take to be gone; the relay's own bounds add up to less.
 const WIND_UP: Duration = Duration::from_secs(16);
+/// How long the last words of a run that broke the protocol are waited for.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Room for the line around a request or an answer.
 const FRAME_MARGIN: usize = 64 << 10;
 /// The exit code of a process that the kernel killed for its memory.
@@ -230,10 +232,37 @@ impl Running {
             Verdict::Nothing => {}
             Verdict::End(why) => {
                 tracing::warn!(violations = self.journal.violations(), "ended a run: {why}");
+                self.end_now().await;
                 return Step::Over(Ok(Exit { cause: ExitCause::Protocol }));
             }
         }
         Step::GoOn
+    }
+
+    /// Ends the script and takes what it had printed: that may still be on its way, behind the call that broke the protocol.
+    async fn end_now(&mut self) {
+        if let Some(relay) = &self.relay {
+            relay.send(ToRelay::Kill, &[], Bytes::new()).await;
+        }
+        let _late = tokio::time::timeout(LAST_WORDS, async {
+            while let Some(relay) = self.relay.as_mut() {
+                match relay.recv().await {
+                    Ok(frame) if frame.kind == FromRelay::Output => {
+                        self.output(frame.payload);
+                        self.give_credit().await;
+                    }
+                    Ok(frame) if frame.kind == FromRelay::Exit => {
+                        if let Ok(ended) = self.json::<Ended>(&frame.payload) {
+                            self.exit(&ended);
+                        }
+                        return;
+                    }
+                    Ok(_) => {}
+                    Err(_) => return,
+                }
+            }
+        })
+        .await;
     }
 
     fn dispatch(&mut self) {

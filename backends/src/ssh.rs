@@ -6,12 +6,12 @@
 mod master;
 mod target;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use gloveport::backend::{BackendError, Capabilities, Isolation};
+pub use gloveport::config::SshConfig as SshOptions;
 use openssh::Stdio;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
@@ -26,49 +26,6 @@ pub use target::Target;
 
 /// Tries to open a channel, over the same or a new connection.
 const TRIES: u32 = 4;
-
-/// Settings of the SSH backend.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct SshOptions {
-    /// `user@host`, `host`, `ssh://user@host:port`, or a name from the user's ssh configuration.
-    pub host: String,
-    /// Port; absent = what the ssh configuration says, else 22.
-    pub port: Option<u16>,
-    /// Private key to use, and no other.
-    pub identity: Option<PathBuf>,
-    /// File of known host keys instead of the user's.
-    pub known_hosts: Option<PathBuf>,
-    /// Whether the user's ssh configuration is read. Forwarding and local commands stay off whatever it says.
-    pub use_config: bool,
-    /// Python interpreter there.
-    pub python: String,
-    /// Working directory of scripts there; absent = the account's home.
-    pub workdir: Option<String>,
-    /// Where run directories are made there; absent = the first usable.
-    pub place: Option<String>,
-    /// Connections at the same time, each with eight channels; further runs wait for one.
-    pub connections: usize,
-    /// Minutes after which an unused connection is closed.
-    pub idle_minutes: u64,
-}
-
-impl Default for SshOptions {
-    fn default() -> Self {
-        Self {
-            host: String::new(),
-            port: None,
-            identity: None,
-            known_hosts: None,
-            use_config: true,
-            python: "python3".to_owned(),
-            workdir: None,
-            place: None,
-            connections: 4,
-            idle_minutes: 5,
-        }
-    }
-}
 
 /// What an account on another host enforces: nothing of ours but time.
 const CAPABILITIES: Capabilities = Capabilities {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use gloveport::config::BackendKind;
 
 const ABOUT: &str = "Run Python that a language model wrote, sealed, with the host's tools as its only way out";
 
@@ -13,6 +14,7 @@ Examples:
   gloveport run script.py -- --fast data.csv      run a file with arguments
   gloveport run - --json < script.py              one JSON object, for programs
   gloveport run fix.py --workspace .:rw           let it write in this directory
+  gloveport run script.py --backend docker        the same in a container
   gloveport schema --format anthropic             what to tell a model about it
   gloveport tools --stubs                         the tools, as Python signatures
 
@@ -28,8 +30,11 @@ Examples:
   gloveport run script.py --tools none --workspace none      nothing but computing
   gloveport run script.py --env DATABASE_URL                  pass one variable (its value never shows)
   echo 'print(1)' | gloveport run - --json
+  gloveport run script.py --backend docker --image python:3.13-slim
+  gloveport run script.py --backend ssh --host user@host      asks before it runs the script there
 
 By default a script may read the current directory, with open() and with the reading tools, and nothing else.
+With --backend docker or ssh, script and tools work there: in /workspace of a fresh container without network, or in the account's home.
 
 Exit codes:
   0     the script succeeded
@@ -59,6 +64,9 @@ Example:
 
   [env]
   pass = [\"DATABASE_URL\"]
+
+  [docker]
+  image = \"python:3.13-slim\"
 
   [[tool]]
   name = \"lookup\"
@@ -99,6 +107,8 @@ pub(crate) enum Command {
     Tools(ToolsArgs),
     /// Check that everything works here
     Doctor(DoctorArgs),
+    /// List, stop or remove the environments of remote backends
+    Env(EnvArgs),
     /// Show the settings in force and where they come from
     #[command(after_help = CONFIG_HELP)]
     Config(ConfigArgs),
@@ -109,6 +119,15 @@ pub(crate) enum Command {
 /// What scripts may do; shared by the commands that need to know.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ScopeArgs {
+    /// What runs the script [default: wasi]
+    #[arg(long, value_enum)]
+    pub(crate) backend: Option<Backend>,
+    /// Where --backend ssh connects to: user@host, or a name from the ssh configuration
+    #[arg(long, value_name = "USER@HOST")]
+    pub(crate) host: Option<String>,
+    /// Image of --backend docker [default: python:3.13-slim]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) image: Option<String>,
     /// Tools that the script may call, separated by commas; `none` for none
     #[arg(long, value_name = "LIST")]
     pub(crate) tools: Option<String>,
@@ -124,6 +143,33 @@ pub(crate) struct ScopeArgs {
     /// Tool calls that may be made [default: 50]
     #[arg(long, value_name = "N")]
     pub(crate) max_tool_calls: Option<u64>,
+}
+
+/// The backends by their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// Python on WebAssembly inside this process; nothing to install
+    Wasi,
+    /// A container without network (Docker or Podman)
+    Docker,
+    /// Another host or account
+    Ssh,
+    /// A plain process of this machine: isolates nothing, and has to be switched on
+    Local,
+    /// Wherever [command] in the settings leads
+    Command,
+}
+
+impl From<Backend> for BackendKind {
+    fn from(backend: Backend) -> Self {
+        match backend {
+            Backend::Wasi => Self::Wasi,
+            Backend::Docker => Self::Docker,
+            Backend::Ssh => Self::Ssh,
+            Backend::Local => Self::Local,
+            Backend::Command => Self::Command,
+        }
+    }
 }
 
 /// `gloveport run`.
@@ -202,6 +248,27 @@ pub(crate) struct DoctorArgs {
     pub(crate) env: bool,
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
+}
+
+/// `gloveport env`.
+#[derive(Debug, Args)]
+pub(crate) struct EnvArgs {
+    #[command(subcommand)]
+    pub(crate) command: EnvCommand,
+}
+
+/// What can be done with environments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum EnvCommand {
+    /// List the containers of all programs that use Gloveport here
+    List,
+    /// Remove the containers of one task, whoever uses them
+    Stop {
+        /// Name of the task: what a request calls task_id; `default` if it names none
+        task: String,
+    },
+    /// Remove containers that nobody uses any more
+    Prune,
 }
 
 /// `gloveport config`.

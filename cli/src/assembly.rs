@@ -11,12 +11,14 @@ use gloveport::policy::env::{Profile, python_prefix, scrub};
 use gloveport::tool::{Tool, ToolSpec};
 use gloveport::workspace::Workspace;
 use gloveport::{BuildError, Config, SandboxBuilder};
+use gloveport_backends::RemoteBackend;
 use gloveport_tools::{Guard, HostWorkspace};
 
 use crate::Host;
 use crate::args::{Global, ScopeArgs};
 use crate::complaint::Complaint;
 use crate::decisions::DecisionFile;
+use crate::remote;
 use crate::settings::{self, Settings};
 use crate::source::described;
 
@@ -26,6 +28,7 @@ pub(crate) struct Assembly {
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     workspace: Option<Arc<dyn Workspace>>,
     grant: Option<Grant>,
+    remote: Option<Arc<RemoteBackend>>,
 }
 
 impl Assembly {
@@ -45,20 +48,31 @@ impl Assembly {
         apply(scope, &mut settings.config)?;
         adjust(&mut settings.config);
         settings.config.check()?;
-        let backend = settings.config.backend;
-        if backend != BackendKind::Wasi {
-            return Err(Complaint::setup(format!("backend `{backend}` is not part of this build")));
+        limits_of_containers(&mut settings.config);
+        let here = remote::is_here(settings.config.backend);
+        if !here && scope.workspace.as_deref().is_some_and(|text| text != "none") {
+            return Err(no_workspace(&settings.config));
         }
-        let grant = grant(&mut settings.config, host)?;
+        let offers_files = here || settings.config.workspace != Some(WorkspaceConfig::None);
+        let grant = if here { grant(&mut settings.config, host)? } else { None };
         let protected: Vec<PathBuf> = settings.files.iter().cloned().chain(settings::config_directory(host)).collect();
         let workspace = match &grant {
             Some(grant) => Some(open(grant, &protected, host)?),
             None => None,
         };
-        let mut tools = workspace_tools(grant.as_ref(), &Guard::new(protected));
-        tools.extend(command_tools(&settings.config, grant.as_ref(), host)?);
+        let guard = Guard::new(protected);
+        let environment = command_environment(&settings.config, host)?;
+        let remote = remote::backend(&settings.config, &guard, host, environment.clone())?;
+        let access = match &grant {
+            Some(grant) => Some(grant.access),
+            // Elsewhere the tools act where the script does, and it may change what it likes there.
+            None => (!here && offers_files).then_some(Access::ReadWrite),
+        };
+        let mut tools = workspace_tools(access, &guard);
+        let directory = grant.as_ref().map_or(&host.cwd, |grant| &grant.path);
+        tools.extend(command_tools(&settings.config, access.is_some(), environment, directory)?);
         tools.extend(web_tools(&settings.config, host)?);
-        Ok(Self { settings, tools, workspace, grant })
+        Ok(Self { settings, tools, workspace, grant, remote })
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -67,6 +81,11 @@ impl Assembly {
 
     pub(crate) fn grant(&self) -> Option<&Grant> {
         self.grant.as_ref()
+    }
+
+    /// The backend, if it runs scripts elsewhere.
+    pub(crate) fn remote(&self) -> Option<&Arc<RemoteBackend>> {
+        self.remote.as_ref()
     }
 
     /// Specs of the tools that scripts get.
@@ -93,6 +112,9 @@ impl Assembly {
         if let Some(directory) = settings::config_directory(host) {
             builder = builder.decision_store(Arc::new(DecisionFile::open(directory)));
         }
+        if let Some(remote) = self.remote {
+            builder = builder.backend(remote);
+        }
         if let Some(workspace) = self.workspace {
             builder = builder.workspace(workspace);
         }
@@ -111,7 +133,51 @@ fn apply(scope: &ScopeArgs, config: &mut Config) -> Result<(), Complaint> {
     if let Some(list) = &scope.tools {
         config.tools = Some(tool_list(list));
     }
+    if let Some(backend) = scope.backend {
+        config.backend = backend.into();
+    }
+    if let Some(name) = &scope.host {
+        only_with(config, BackendKind::Ssh, "--host")?;
+        config.ssh.host.clone_from(name);
+    }
+    if let Some(image) = &scope.image {
+        only_with(config, BackendKind::Docker, "--image")?;
+        config.docker.image.clone_from(image);
+    }
     Ok(())
+}
+
+/// An option that would do nothing is a mistake.
+fn only_with(config: &Config, backend: BackendKind, option: &str) -> Result<(), Complaint> {
+    if config.backend == backend {
+        return Ok(());
+    }
+    Err(Complaint::usage(format!(
+        "{option} is for backend {backend}, and this is {}; add --backend {backend}",
+        config.backend
+    )))
+}
+
+/// Memory and disk of a container are its own settings, unless the limits of all backends name them.
+fn limits_of_containers(config: &mut Config) {
+    if config.backend == BackendKind::Docker {
+        config.docker.memory = *config.limits.memory.get_or_insert(config.docker.memory);
+        config.docker.disk = *config.limits.disk.get_or_insert(config.docker.disk);
+    }
+}
+
+fn no_workspace(config: &Config) -> Complaint {
+    let instead = match config.backend {
+        BackendKind::Docker => {
+            "scripts work in /workspace of the container; `unsafe_mounts` under [docker] mounts a directory there"
+        }
+        BackendKind::Ssh => "scripts work in the account's home there, or in `workdir` under [ssh]",
+        _ => "scripts work in `workdir` under [command]",
+    };
+    Complaint::usage(format!(
+        "--workspace names a directory of this machine, which backend {} does not have: {instead}",
+        config.backend
+    ))
 }
 
 fn workspace_option(text: &OsStr) -> Result<WorkspaceConfig, Complaint> {
@@ -161,28 +227,27 @@ fn open(grant: &Grant, protected: &[PathBuf], host: &Host) -> Result<Arc<dyn Wor
     Ok(Arc::new(builder.open().map_err(failed)?))
 }
 
-fn workspace_tools(grant: Option<&Grant>, guard: &Guard) -> Vec<Arc<dyn Tool>> {
+fn workspace_tools(access: Option<Access>, guard: &Guard) -> Vec<Arc<dyn Tool>> {
     let mut tools = Vec::new();
-    if let Some(grant) = grant {
+    if let Some(access) = access {
         tools.extend(gloveport_tools::reading_tools(guard));
-        if grant.access == Access::ReadWrite {
+        if access == Access::ReadWrite {
             tools.extend(gloveport_tools::writing_tools(guard));
         }
     }
     tools
 }
 
-/// Tools that start programs of this machine: `terminal`, if it is switched on, and those of `[[tool]]`.
-fn command_tools(config: &Config, grant: Option<&Grant>, host: &Host) -> Result<Vec<Arc<dyn Tool>>, Complaint> {
-    let terminal = config.terminal != Terminal::Off && grant.is_some();
-    if !terminal && config.custom_tools.is_empty() {
-        return Ok(Vec::new());
-    }
-    let env = command_environment(config, host)?;
-    let directory = grant.map_or(&host.cwd, |grant| &grant.path);
+/// Tools that start programs: `terminal`, if it is switched on, and those of `[[tool]]`, which run on this machine.
+fn command_tools(
+    config: &Config,
+    has_workspace: bool,
+    env: Vec<(String, String)>,
+    directory: &Path,
+) -> Result<Vec<Arc<dyn Tool>>, Complaint> {
     let mut tools = gloveport_tools::custom_tools(&config.custom_tools, env.clone(), directory)
         .map_err(|error| Complaint::usage(error.to_string()))?;
-    if terminal {
+    if config.terminal != Terminal::Off && has_workspace {
         tools.insert(0, gloveport_tools::terminal_tool(config.terminal, env));
     }
     Ok(tools)

@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod env;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod tools;

@@ -40,7 +40,8 @@ impl Complaint {
             BackendKind::Wasi => "wasm",
             BackendKind::Docker => "container",
             BackendKind::Ssh => "account",
-            BackendKind::Local => "none",
+            // What a command reaches is for its configuration to say, and that could not be used.
+            BackendKind::Local | BackendKind::Command => "none",
         };
         json!({
             "status": "error", "tool_calls_made": 0, "duration_seconds": 0.0, "error": self.text(), "kind": self.kind,

@@ -11,6 +11,7 @@ mod decisions;
 mod exit;
 mod log;
 mod prompt;
+mod remote;
 mod settings;
 mod source;
 mod terminal;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Schema(args) => commands::schema::run(args, &cli.global, &host),
         Command::Tools(args) => commands::tools::run(args, &cli.global, &host),
         Command::Doctor(args) => commands::doctor::run(args, &cli.global, &host),
+        Command::Env(args) => commands::env::run(args, &cli.global, &host),
         Command::Config(args) => commands::config::run(args, &cli.global, &host),
         Command::Completions(args) => commands::completions::run(args),
     };

@@ -346,3 +346,98 @@ fn help_teaches_by_example() {
     }
     assert_eq!(without_times(&place.run(&["--version"]).stdout), format!("gloveport {}\n", env!("CARGO_PKG_VERSION")));
 }
+
+#[test]
+fn remote_backends_say_what_they_need() {
+    let place = Place::new();
+    let usage = |args: &[&str], text: &str| {
+        assert_eq!(place.run(args), seen(2, "", &format!("error: {text}\n")), "{args:?}");
+    };
+    usage(&["run", "-c", "1", "--host", "me@host"], "--host is for backend ssh, and this is wasi; add --backend ssh");
+    usage(
+        &["run", "-c", "1", "--backend", "docker", "--workspace", "."],
+        "--workspace names a directory of this machine, which backend docker does not have: scripts work in /workspace of the container; \
+         `unsafe_mounts` under [docker] mounts a directory there",
+    );
+    let setup = |args: &[&str], text: &str| {
+        assert_eq!(place.run(args), seen(1, "", &format!("error: {text}\n")), "{args:?}");
+    };
+    setup(
+        &["run", "-c", "1", "--backend", "ssh"],
+        "The ssh backend needs a host: --host user@host, or `host` under [ssh] in gloveport.toml.",
+    );
+    setup(
+        &["run", "-c", "1", "--backend", "local"],
+        "The local backend isolates nothing: scripts run with your own rights. If you want that, set `unsafe_no_isolation = true` \
+         under [local] in gloveport.toml.",
+    );
+    setup(
+        &["run", "-c", "1", "--backend", "ssh", "--host=-oProxyCommand=id"],
+        "The ssh host \"-oProxyCommand=id\" is not usable: letters, digits, '.', '_' and '-' make up a host or a user, and it does not \
+         begin with '-'.",
+    );
+}
+
+#[test]
+fn a_backend_without_its_engine_is_explained() {
+    let place = Place::new();
+    let nowhere = "unix:///nowhere/docker.sock";
+    let explained = format!(
+        "No container engine can be reached at {nowhere}: Socket not found: /nowhere/docker.sock. Start Docker (systemctl start docker) \
+         or Podman (systemctl --user start podman.socket), or say where it is with DOCKER_HOST."
+    );
+    for args in [&["env", "list"][..], &["run", "-c", "1", "--backend", "docker"]] {
+        let found = place.finish(place.command(args).env("DOCKER_HOST", nowhere), b"");
+        assert_eq!(found, seen(1, "", &format!("error: {explained}\n")), "{args:?}");
+    }
+    let doctor = place.finish(place.command(&["doctor", "--backend", "docker"]).env("DOCKER_HOST", nowhere), b"");
+    assert_eq!(doctor.code, 1);
+    assert!(
+        doctor.stdout.ends_with(&format!("backend    docker\nengine     failed: {explained}\n")),
+        "{}",
+        doctor.stdout
+    );
+}
+
+#[test]
+fn a_policy_that_a_backend_can_not_enforce_is_refused() {
+    let place = Place::new();
+    place.file("gloveport.toml", "backend = 'local'\n[local]\nunsafe_no_isolation = true\n[limits]\nmemory = 64\n");
+    assert_eq!(
+        place.run(&["run", "-c", "1"]),
+        seen(
+            2,
+            "",
+            "error: backend `local` can't enforce `limits.memory`; remove it from the configuration or choose another backend\n"
+        )
+    );
+    place.file("gloveport.toml", "isolation_floor = 'wasm'\n");
+    assert_eq!(
+        place.run(&["run", "-c", "1", "--backend", "docker"]),
+        seen(
+            2,
+            "",
+            "error: backend `docker` reaches isolation level `container`, but `isolation_floor` asks for at least `wasm`\n"
+        )
+    );
+}
+
+#[test]
+fn the_local_backend_runs_what_was_approved() {
+    let place = Place::new();
+    place.file("data.txt", "one\ntwo\n");
+    place.file("gloveport.toml", "backend = 'local'\n[local]\nunsafe_no_isolation = true\n");
+    let code = "from hermes_tools import read_file\nimport sys\nprint(read_file('data.txt')['total_lines'], open('data.txt').read(3))\nsys.exit(3)";
+    let path = std::env::var_os("PATH").unwrap();
+    // Where Python comes from pyenv, its shim looks for the installation in the home directory unless it is told.
+    let pyenv = std::env::var_os("PYENV_ROOT").unwrap_or_else(|| {
+        std::path::Path::new(&std::env::var_os("HOME").unwrap_or_default()).join(".pyenv").into_os_string()
+    });
+    let run = |mode: &str| {
+        let mut command = place.command(&["run", "-c", code]);
+        command.env("PATH", &path).env("PYENV_ROOT", &pyenv).env("GLOVEPORT_ENV_PASS", "PYENV_ROOT");
+        place.finish(command.env("GLOVEPORT_APPROVAL_MODE", mode), b"")
+    };
+    assert_eq!(run("ask"), seen(1, "", "error: Approval denied for script: there is nobody to ask.\n"));
+    assert_eq!(run("off"), seen(3, "2 one\n", "gloveport: exit code 3, 1 tool call, 0.00 s\n"));
+}

@@ -9,7 +9,6 @@ import os
 import sys
 import types
 
-_MAIN = sys.modules["__main__"].__dict__
 _BUILTINS_COPY = dict(builtins.__dict__)
 _restore_builtins = builtins.__dict__.update
 INTERRUPT_EXIT_CODE = 130
@@ -25,16 +24,18 @@ def run(config, codes):
     path, filename = config["script"], config["filename"]
     with open(path, "rb") as file:
         source = file.read()
-    for name in list(_MAIN):
+    # Not kept anywhere: what still holds this at the end keeps the script's objects from being finalized while they can print.
+    main = sys.modules["__main__"].__dict__
+    for name in list(main):
         if not name.startswith("__"):
-            del _MAIN[name]
-    _MAIN["__file__"] = filename
+            del main[name]
+    main["__file__"] = filename
     sys.argv[:] = config["argv"]
     sys.path[:] = [entry for entry in sys.path if entry] + config["path"]
     _sources[filename] = source
     os.chdir(config["cwd"])
     _Modules(config, codes).install()
-    error = _execute(source, filename)
+    error = _execute(source, filename, main)
     _restore_builtins(_BUILTINS_COPY)
     code = _exit_code(error)
     _tell(config["status_fd"], code)
@@ -59,7 +60,7 @@ def _site_packages():
     site.main()
 
 
-def _execute(source, filename):
+def _execute(source, filename, main):
     """Compiles and runs the script; returns what ended it, or None."""
     try:
         if b"async" in source or b"await" in source:
@@ -68,11 +69,11 @@ def _execute(source, filename):
 
             loop.install()
             code = _gp_await.compile_source(source, filename, top_level=True)
-            result = eval(code, _MAIN)
+            result = eval(code, main)
             if isinstance(result, types.CoroutineType) and code.co_flags & 0x80:
                 loop.run_top_level(result)
         else:
-            exec(compile(source, filename, "exec", 0, True, -1), _MAIN)
+            exec(compile(source, filename, "exec", 0, True, -1), main)
     except BaseException as error:
         return error
     return None

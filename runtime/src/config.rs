@@ -5,6 +5,7 @@
 //! grants nothing: no workspace, no terminal, no web, no variable passed through.
 
 mod check;
+mod remotes;
 mod secret;
 mod sections;
 mod tools;
@@ -19,6 +20,7 @@ use crate::backend::Isolation;
 use crate::job::{Access, Mode};
 
 pub use check::ConfigError;
+pub use remotes::{CommandConfig, DockerConfig, LocalConfig, SshConfig};
 pub use secret::Secret;
 pub use sections::{
     ApprovalConfig, EnvConfig, ExtractProvider, Limits, OutputConfig, ProviderConfig, RedactionConfig, SearchProvider,
@@ -35,7 +37,7 @@ pub const LONGEST_TIMEOUT: f64 = 86_400.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// What runs scripts: `wasi`, `docker`, `ssh` or `local`.
+    /// What runs scripts: `wasi`, `docker`, `ssh`, `local` or `command`.
     pub backend: BackendKind,
     /// Weakest isolation level that is accepted: `none`, `account`, `container`, `wasm` or `wasm+process`. A backend below it is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,6 +71,14 @@ pub struct Config {
     pub approval: ApprovalConfig,
     /// Providers of the web tools.
     pub web: WebConfig,
+    /// The docker backend.
+    pub docker: DockerConfig,
+    /// The ssh backend.
+    pub ssh: SshConfig,
+    /// The local backend.
+    pub local: LocalConfig,
+    /// The command backend.
+    pub command: CommandConfig,
     /// Tools that are commands: `[[tool]]`.
     #[serde(rename = "tool", skip_serializing_if = "Vec::is_empty")]
     pub custom_tools: Vec<CustomTool>,
@@ -91,6 +101,10 @@ impl Default for Config {
             output: OutputConfig::default(),
             approval: ApprovalConfig::default(),
             web: WebConfig::default(),
+            docker: DockerConfig::default(),
+            ssh: SshConfig::default(),
+            local: LocalConfig::default(),
+            command: CommandConfig::default(),
             custom_tools: Vec::new(),
         }
     }
@@ -122,6 +136,8 @@ pub enum BackendKind {
     Ssh,
     /// A plain child process: isolates nothing.
     Local,
+    /// Wherever a configured command line leads.
+    Command,
 }
 
 impl BackendKind {
@@ -132,6 +148,7 @@ impl BackendKind {
             Self::Docker => "docker",
             Self::Ssh => "ssh",
             Self::Local => "local",
+            Self::Command => "command",
         }
     }
 }
@@ -243,6 +260,11 @@ mod tests {
         for text in [
             r#"{"sandbox": 1}"#,
             r#"{"limits": {"time": 1}}"#,
+            r#"{"docker": {"privileged": true}}"#,
+            r#"{"docker": {"mounts": []}}"#,
+            r#"{"ssh": {"options": []}}"#,
+            r#"{"local": {"no_isolation": true}}"#,
+            r#"{"command": {"env_all": true}}"#,
             r#"{"web": {"providers": {"brave": {"secret": "x"}}}}"#,
             r#"{"tool": [{"name": "a", "description": "b", "command": ["c"], "shell": true}]}"#,
         ] {

@@ -150,6 +150,17 @@ impl RunResult {
         }
     }
 
+    /// The caller stopped it before it started.
+    pub(crate) fn interrupted_early(backend: &'static str, isolation: Isolation, reason: &Clean) -> Self {
+        Self {
+            status: Status::Interrupted,
+            kind: Some(Kind::Interrupted),
+            output: Some(Clean::format("\n[execution interrupted — {}]", &[reason])),
+            error: None,
+            ..Self::not_started(backend, isolation, Kind::Interrupted, reason.clone())
+        }
+    }
+
     /// There was no code.
     pub(crate) fn no_code(backend: &'static str, isolation: Isolation) -> Self {
         let error = Clean::from_static("No code provided.");

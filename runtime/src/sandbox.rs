@@ -112,7 +112,7 @@ impl Sandbox {
         }
         let resolved = inner.policy.resolve(request).map_err(|error| self.refused_request(&error))?;
         self.approve(&resolved, controls).await?;
-        let workspace = self.workspace(&resolved.task_id).await?;
+        let workspace = self.workspace(&resolved.task_id, controls).await?;
         let tools = self.enabled(&resolved.tools);
         let job = self.job(&resolved, &tools);
         let clock = Arc::new(RunClock::start(resolved.limits.timeout));
@@ -149,8 +149,22 @@ impl Sandbox {
         verdict.map_err(|text| self.refused(Kind::Denied, self.inner.redactor.clean(&text)))
     }
 
-    async fn workspace(&self, task_id: &str) -> Result<Option<Arc<dyn Workspace>>, Box<RunResult>> {
-        let of_backend = self.inner.backend.workspace(task_id).await.map_err(|error| {
+    /// Where the tools act. A backend may make a container for that, or connect somewhere, and nobody has to wait for it.
+    async fn workspace(
+        &self,
+        task_id: &str,
+        controls: &Controls,
+    ) -> Result<Option<Arc<dyn Workspace>>, Box<RunResult>> {
+        let of_backend = tokio::select! {
+            of_backend = self.inner.backend.workspace(task_id) => of_backend,
+            reason = controls.cancelled() => {
+                let backend = &self.inner.backend;
+                let reason = self.inner.redactor.clean(&reason);
+                let isolation = backend.capabilities().isolation;
+                return Err(Box::new(RunResult::interrupted_early(backend.name(), isolation, &reason)));
+            }
+        };
+        let of_backend = of_backend.map_err(|error| {
             let (kind, text) = describe(&error, &self.inner.redactor);
             self.refused(kind, text)
         })?;

@@ -6,6 +6,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that can not go on has failed")]
 
 mod cases;
+#[path = "../../backends/tests/it/engines.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with the backends' own suite, which uses all of it")]
+mod engines;
 mod harness;
 mod hostile;
 mod library;
@@ -30,5 +33,7 @@ fn main() -> ExitCode {
     .into_iter()
     .flatten()
     .collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    engines::stop();
+    conclusion.exit_code()
 }

@@ -26,7 +26,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::io::StreamReader;
 
-use super::{DockerOptions, KEEPER_USER, LABEL, OWNER_LABEL, TASK_LABEL, WORKDIR, engine_error, owner, remove};
+use super::{DockerOptions, KEEPER_USER, LABEL, OWNER_LABEL, TASK_LABEL, WORKDIR, engine_error, owner, remove, run_as};
 use crate::relay::HEARTBEAT;
 use crate::remote::{Autopsy, Link, Remote, StderrTail, printable};
 
@@ -74,7 +74,7 @@ impl Container {
         guard.name = None;
         let ended = Arc::new(AtomicBool::new(false));
         let keeper = tokio::spawn(keep(attached, Arc::clone(&ended))).abort_handle();
-        Ok(Self { docker, endpoint: endpoint.to_owned(), name, user: options.run_as().to_owned(), ended, keeper })
+        Ok(Self { docker, endpoint: endpoint.to_owned(), name, user: run_as(options).to_owned(), ended, keeper })
     }
 }
 

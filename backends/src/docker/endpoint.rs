@@ -55,7 +55,11 @@ pub(super) async fn connect(endpoint: &str) -> Result<Docker, BackendError> {
     let opened = match endpoint.split_once("://") {
         Some(("unix", _)) => Docker::connect_with_unix(endpoint, PATIENCE, API_DEFAULT_VERSION),
         // TLS as the docker command takes it, by DOCKER_TLS_VERIFY and DOCKER_CERT_PATH; ssh by the system's client.
-        _ => Docker::connect_with_host(endpoint),
+        _ => {
+            // The client's TLS takes the process's provider and panics without one. A program that has its own keeps it.
+            let _has_its_own = rustls_graviola::default_provider().install_default();
+            Docker::connect_with_host(endpoint)
+        }
     };
     let docker = opened.map_err(|error| unreachable(endpoint, Box::new(error)))?;
     let docker = docker.with_timeout(Duration::from_secs(PATIENCE));

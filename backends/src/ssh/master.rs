@@ -1,6 +1,7 @@
 //! One connection: an `ssh` of the system in master mode, with every option that matters set by us.
 
 use std::fmt::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use gloveport::backend::BackendError;
 use openssh::Session;
 use tempfile::TempDir;
 use tokio::process::Command;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::{SshOptions, Target};
@@ -25,6 +26,13 @@ const CONNECT: Duration = Duration::from_secs(20);
 const KEYSCAN: Duration = Duration::from_secs(5);
 /// A socket's path must fit in 104 bytes, and ssh adds 17 while it makes it.
 const LONGEST_CONTROL_PATH: usize = 85;
+
+/// How the names of control directories begin.
+const PREFIX: &str = "gp-ssh-";
+/// Entries of a directory that are looked at.
+const MOST_SWEPT: usize = 10_000;
+/// A control directory younger than this may still wait for its connection.
+const SETTLED: Duration = Duration::from_secs(60);
 
 /// What no configuration of the user may change, before whatever that says: ssh takes the first value it finds.
 const FIXED: &str = "\
@@ -58,6 +66,7 @@ pub(super) struct Master {
 impl Master {
     /// Connects. Errors say what to do about them.
     pub(super) async fn connect(target: &Target, options: &SshOptions) -> Result<Self, BackendError> {
+        sweep().await;
         let dir = control_directory()?;
         let config = dir.path().join("config");
         write(&config, config_text(target, options).as_bytes())?;
@@ -137,11 +146,39 @@ fn config_text(target: &Target, options: &SshOptions) -> String {
     text
 }
 
+fn bases() -> [PathBuf; 3] {
+    [std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/var/tmp")]
+}
+
+/// Removes control directories that killed processes left, once in the life of this one.
+async fn sweep() {
+    static ONCE: OnceCell<()> = OnceCell::const_new();
+    let swept = ONCE.get_or_init(|| async {
+        let _best_effort = tokio::task::spawn_blocking(|| bases().iter().for_each(|base| sweep_in(base))).await;
+    });
+    swept.await;
+}
+
+/// A directory of ours whose connection is gone and that is not just being made.
+#[expect(clippy::disallowed_methods, reason = "directories of this account in the one place where it makes them")]
+fn sweep_in(base: &Path) {
+    let me = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(base).into_iter().flatten().flatten().take(MOST_SWEPT) {
+        // Of the entry itself: a link is nobody's directory.
+        let Ok(metadata) = entry.metadata() else { continue };
+        let ours = entry.file_name().to_string_lossy().starts_with(PREFIX) && metadata.uid() == me && metadata.is_dir();
+        let old = metadata.modified().ok().and_then(|then| then.elapsed().ok()).is_some_and(|age| age > SETTLED);
+        if ours && old && std::os::unix::net::UnixStream::connect(entry.path().join("master")).is_err() {
+            let _another_swept_it = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// A directory of our own (0700) for socket, log and configuration, with a path short enough for a socket.
 fn control_directory() -> Result<TempDir, BackendError> {
     let mut tried = Vec::new();
-    for base in [std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/var/tmp")] {
-        match tempfile::Builder::new().prefix("gp-ssh-").tempdir_in(&base) {
+    for base in bases() {
+        match tempfile::Builder::new().prefix(PREFIX).tempdir_in(&base) {
             Ok(dir) if dir.path().as_os_str().len() <= LONGEST_CONTROL_PATH => return Ok(dir),
             Ok(_) => tried.push(format!("{} (path too long)", base.display())),
             Err(error) => tried.push(format!("{} ({error})", base.display())),

@@ -65,7 +65,7 @@ fn hardened(_: Place) -> Outcome {
                 && host["Memory"] == host["MemorySwap"],
             "{host:#}"
         );
-        ensure!(host["LogConfig"]["Type"] == "none" && found[0]["Config"]["User"] == "65532:65532", "{host:#}");
+        ensure!(host["LogConfig"]["Type"] == "none" && found[0]["Config"]["User"] == "65533:65533", "{host:#}");
         bench.close().await;
         ensure!(container_of("hardened").is_empty(), "still there");
         Ok(())

@@ -50,7 +50,15 @@ pub fn sh(line: &str) -> String {
 
 // --- sshd ------------------------------------------------------------------------------------------------------------
 
+/// The engines take minutes; `cargo xtask test` asks for them.
+fn not_asked_for() -> Option<String> {
+    std::env::var_os("GLOVEPORT_ENGINES").is_none().then(|| "run-with-xtask-test".into())
+}
+
 pub fn ssh_missing() -> Option<String> {
+    if let Some(reason) = not_asked_for() {
+        return Some(reason);
+    }
     if !Path::new("/usr/sbin/sshd").exists() {
         return Some("no-sshd".into());
     }
@@ -60,6 +68,8 @@ pub fn ssh_missing() -> Option<String> {
 #[derive(Debug, Clone)]
 pub struct Sshd {
     pub port: u16,
+    /// A second port, for tests that cut the way to it.
+    pub cut_port: u16,
     pub key: PathBuf,
     pub known_hosts: PathBuf,
 }
@@ -68,9 +78,12 @@ pub struct Sshd {
 pub fn sshd() -> &'static Sshd {
     static SSHD: OnceLock<Sshd> = OnceLock::new();
     SSHD.get_or_init(|| match std::env::var("GP_TEST_SSH_PORT") {
-        Ok(port) => {
-            Sshd { port: port.parse().unwrap(), key: home().join("key"), known_hosts: home().join("known_hosts") }
-        }
+        Ok(port) => Sshd {
+            port: port.parse().unwrap(),
+            cut_port: 0,
+            key: home().join("key"),
+            known_hosts: home().join("known_hosts"),
+        },
         Err(_) => start_sshd(),
     })
 }
@@ -83,11 +96,12 @@ fn start_sshd() -> Sshd {
     for name in ["key", "hostkey"] {
         sh(&format!("ssh-keygen -q -t ed25519 -N '' -f {}", show(name)));
     }
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let listeners = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let [port, cut_port] = listeners.map(|listener| listener.local_addr().unwrap().port());
     std::fs::copy(path("key.pub"), path("authorized")).unwrap();
     sh(&format!("chmod 644 {}", show("authorized")));
     let config = format!(
-        "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\n\
+        "Port {port}\nPort {cut_port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\n\
          PermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nAcceptEnv LANG LC_*\n",
         show("hostkey"),
         show("authorized")
@@ -102,10 +116,10 @@ fn start_sshd() -> Sshd {
         .unwrap();
     STARTED.lock().unwrap().push(child);
     let known = std::fs::read_to_string(path("hostkey.pub")).unwrap();
-    std::fs::write(path("known_hosts"), format!("[127.0.0.1]:{port} {known}")).unwrap();
+    std::fs::write(path("known_hosts"), format!("[127.0.0.1]:{port} {known}[127.0.0.1]:{cut_port} {known}")).unwrap();
     for _ in 0..100 {
         if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return Sshd { port, key: path("key"), known_hosts: path("known_hosts") };
+            return Sshd { port, cut_port, key: path("key"), known_hosts: path("known_hosts") };
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -136,11 +150,14 @@ pub fn ssh_backend() -> RemoteBackend {
 
 // --- dockerd ---------------------------------------------------------------------------------------------------------
 
-/// The image of the tests, made by `mmdebstrap --variant=essential --include=python3` and kept between runs.
-const IMAGE: &str = "gloveport-test:1";
-const IMAGE_FILE: &str = "gloveport-test-image.tar";
+/// The image of the tests, made by `mmdebstrap --variant=essential --include=python3,tzdata` and kept between runs.
+const IMAGE: &str = "gloveport-test:2";
+const IMAGE_FILE: &str = "gloveport-test-image-2.tar";
 
 pub fn docker_missing() -> Option<String> {
+    if let Some(reason) = not_asked_for() {
+        return Some(reason);
+    }
     for program in ["dockerd", "docker", "docker-init"] {
         if !has(program) {
             return Some(format!("no-{program}"));
@@ -184,7 +201,7 @@ fn start_docker() -> String {
             let file = image_file();
             if !file.exists() {
                 sh(&format!(
-                    "mmdebstrap --variant=essential --include=python3 bookworm {}.new && mv {0}.new {0}",
+                    "mmdebstrap --format=tar --variant=essential --include=python3,tzdata bookworm {}.new && mv {0}.new {0}",
                     file.display()
                 ));
             }
@@ -202,31 +219,4 @@ pub fn docker_options() -> DockerOptions {
 
 pub fn docker_backend() -> RemoteBackend {
     docker::backend(&docker_options(), docker_endpoint(), None).unwrap()
-}
-
-// --- for faults ------------------------------------------------------------------------------------------------------
-
-/// What a child process needs to use the engines of this one.
-pub fn handed_on(place: crate::harness::Place) -> Vec<(String, String)> {
-    match place {
-        crate::harness::Place::Ssh => vec![("GP_TEST_SSH_PORT".into(), sshd().port.to_string())],
-        crate::harness::Place::Docker => vec![("GP_TEST_DOCKER".into(), docker_endpoint().to_owned())],
-        _ => Vec::new(),
-    }
-}
-
-/// Whether somebody holds the lock of a run directory.
-pub fn locked(lock: &Path) -> bool {
-    !Command::new("flock").args(["-n", &lock.display().to_string(), "true"]).status().is_ok_and(|s| s.success())
-}
-
-/// Names of the containers of ours.
-pub fn containers(place: crate::harness::Place) -> Vec<String> {
-    if place != crate::harness::Place::Docker {
-        return Vec::new();
-    }
-    sh(&format!("docker -H {} ps -aq --filter label=org.gloveport", docker_endpoint()))
-        .lines()
-        .map(str::to_owned)
-        .collect()
 }

@@ -39,10 +39,6 @@ impl Place {
     pub fn missing(self) -> Option<String> {
         match self {
             Self::Local | Self::Command => None,
-            // The engines take minutes to set up; `cargo xtask test --engines` asks for them.
-            Self::Ssh | Self::Docker if std::env::var_os("GLOVEPORT_ENGINES").is_none() => {
-                Some("run-with-xtask-test-engines".into())
-            }
             Self::Ssh => engines::ssh_missing(),
             Self::Docker => engines::docker_missing(),
         }
@@ -278,4 +274,35 @@ pub fn child() -> Option<i32> {
     let result = block_on(async { Bench::new(place).run(&code).await });
     eprintln!("{}", result.to_json());
     Some(0)
+}
+
+/// What a child process needs to use the engines of this one.
+pub fn handed_on(place: Place) -> Vec<(String, String)> {
+    match place {
+        Place::Ssh => vec![("GP_TEST_SSH_PORT".into(), engines::sshd().port.to_string())],
+        Place::Docker => vec![("GP_TEST_DOCKER".into(), engines::docker_endpoint().to_owned())],
+        _ => Vec::new(),
+    }
+}
+
+/// Whether somebody holds the lock of a run directory.
+pub fn locked(lock: &Path) -> bool {
+    !std::process::Command::new("flock")
+        .args(["-n", &lock.display().to_string(), "true"])
+        .status()
+        .is_ok_and(|s| s.success())
+}
+
+/// Owners of the containers of ours.
+pub fn containers(place: Place) -> Vec<String> {
+    if place != Place::Docker {
+        return Vec::new();
+    }
+    engines::sh(&format!(
+        "docker -H {} ps -a --filter label=org.gloveport --format '{{{{.Label \"org.gloveport.owner\"}}}}'",
+        engines::docker_endpoint()
+    ))
+    .lines()
+    .map(str::to_owned)
+    .collect()
 }

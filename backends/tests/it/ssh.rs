@@ -1,6 +1,7 @@
 //! What is particular about other accounts: keys, shells, banners, cut links.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
@@ -130,8 +131,12 @@ fn user_options(_: Place) -> Outcome {
 /// An account with a shell and a start-up file, removed by `Drop`.
 struct Account(String);
 
+/// The tools that make and remove accounts refuse to work at the same time.
+static ACCOUNTS: Mutex<()> = Mutex::new(());
+
 impl Account {
     fn new(name: &str, shell: &str, rc: &str) -> Self {
+        let _turn = ACCOUNTS.lock().unwrap_or_else(PoisonError::into_inner);
         let name = format!("gp{name}");
         engines::sh(&format!("userdel -rf {name} 2>/dev/null; useradd -m -p '*' -s {shell} {name}"));
         std::fs::write(format!("/home/{name}/.bashrc"), rc).unwrap();
@@ -150,6 +155,7 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
+        let _turn = ACCOUNTS.lock().unwrap_or_else(PoisonError::into_inner);
         let _ =
             std::process::Command::new("userdel").args(["-rf", &self.0]).stderr(std::process::Stdio::null()).status();
     }
@@ -203,7 +209,8 @@ fn link_cut(_: Place) -> Outcome {
     if !engines::has("iptables") {
         anyhow::bail!("iptables is missing");
     }
-    let port = engines::sshd().port;
+    // Not the port of the other trials, which run at the same time.
+    let port = engines::sshd().cut_port;
     let rules = [format!("-p tcp --dport {port} -j DROP"), format!("-p tcp --sport {port} -j DROP")];
     let cut = move |on: bool| {
         for rule in &rules {
@@ -211,14 +218,18 @@ fn link_cut(_: Place) -> Outcome {
         }
     };
     block_on(async {
-        let bench = Bench::new(Place::Ssh);
+        let options = SshOptions { port: Some(port), ..engines::ssh_options() };
+        let bench = Bench::with(ssh::backend(&options).unwrap(), config());
         expect_output(&bench.run("print('warm')").await, "warm\n")?;
         let marker = format!("gp-cut-{}", std::process::id());
         let code = format!(
             "import subprocess, time\nfrom hermes_tools import slow\nsubprocess.Popen(['/bin/sleep', '604'], env={{'M': '{marker}'}})\nprint('before', flush=True)\nslow(60)\nslow(1)\nprint('never')"
         );
         let cutter = async {
-            tokio::time::sleep(Duration::from_secs(2)).await;
+            while bench.calls() == 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
             cut(true);
             Instant::now()
         };
@@ -249,7 +260,7 @@ fn locales(_: Place) -> Outcome {
             "export LANG=tr_TR.ISO-8859-9 LC_ALL=nowhere PYTHONIOENCODING=latin-1 PYTHONUTF8=0\n",
         );
         let result = run_with(&account.options(), "from hermes_tools import echo\nimport os\nprint(echo('ıİü€\\U0001F600'), os.environ.get('LANG'), open(0).encoding)").await;
-        ensure!(result["output"].as_str().unwrap().starts_with("ıİü€\u{1F600} "), "{result:#}");
+        ensure!(result["output"].as_str().unwrap_or_default().starts_with("ıİü€\u{1F600} "), "{result:#}");
         Ok(())
     })
 }

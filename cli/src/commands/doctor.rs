@@ -1,5 +1,7 @@
 //! `gloveport doctor`.
 
+mod far;
+
 use gloveport::job::Access;
 use gloveport::policy::Platform;
 use gloveport::policy::env::{Origin, Profile, Scrubbed, scrub, set_ours};
@@ -32,8 +34,14 @@ pub(crate) fn run(args: &DoctorArgs, global: &Global, host: &Host) -> Result<Exi
         lines.push(row("not here", &unknown.join(", ")));
     }
     lines.push(row("backend", assembly.config().backend.as_str()));
-    let (healthy, script) = probe(assembly, host);
-    lines.push(row("script", &script));
+    let healthy = match assembly.remote() {
+        Some(_) => far::examine(&assembly, host, &mut lines)?,
+        None => {
+            let (healthy, script) = probe(assembly, host);
+            lines.push(row("script", &script));
+            healthy
+        }
+    };
     match terminal::print(&lines.concat()) {
         Exit::Success if healthy => Ok(Exit::Success),
         Exit::Success => Ok(Exit::Failure),
@@ -54,6 +62,7 @@ fn sources(assembly: &Assembly) -> String {
 
 fn workspace(assembly: &Assembly) -> String {
     match assembly.grant() {
+        None if assembly.remote().is_some() => "where scripts run".to_owned(),
         None => "none".to_owned(),
         Some(grant) => {
             let access = match grant.access {

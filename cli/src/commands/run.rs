@@ -5,12 +5,14 @@ mod signals;
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gloveport::config::BackendKind;
 use gloveport::output::Clean;
 use gloveport::result::{Kind, RunResult, Status};
 use gloveport::{Cancel, Controls, Request, Sandbox};
+use gloveport_backends::RemoteBackend;
 
 use crate::Host;
 use crate::args::{Global, RunArgs};
@@ -18,6 +20,7 @@ use crate::assembly::Assembly;
 use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::prompt::TerminalApprover;
+use crate::remote;
 use crate::source::{self, Source, SourceError};
 use crate::terminal;
 
@@ -32,10 +35,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) fn run(args: &RunArgs, global: &Global, host: &Host) -> Result<Exit, Complaint> {
     let cancel = Cancel::new();
     match prepare(args, global, host, &cancel) {
-        Ok((sandbox, request)) => execute(args, host, &sandbox, request, cancel),
+        Ok(ready) => execute(args, host, ready, cancel),
         Err(complaint) if args.json => {
-            // The backend is named as it stands in the defaults: nothing ran on any.
-            match terminal::print(&format!("{}\n", complaint.to_json(BackendKind::default()))) {
+            // The backend is named as it was typed, else as it stands in the defaults: nothing ran on any.
+            let backend = args.scope.backend.map_or_else(BackendKind::default, BackendKind::from);
+            match terminal::print(&format!("{}\n", complaint.to_json(backend))) {
                 Exit::Success => Ok(complaint.exit),
                 broken => Ok(broken),
             }
@@ -44,12 +48,21 @@ pub(crate) fn run(args: &RunArgs, global: &Global, host: &Host) -> Result<Exit, 
     }
 }
 
-fn prepare(args: &RunArgs, global: &Global, host: &Host, cancel: &Cancel) -> Result<(Sandbox, Request), Complaint> {
+/// All that a run needs.
+struct Ready {
+    sandbox: Sandbox,
+    request: Request,
+    /// Its environments end with the command.
+    remote: Option<Arc<RemoteBackend>>,
+}
+
+fn prepare(args: &RunArgs, global: &Global, host: &Host, cancel: &Cancel) -> Result<Ready, Complaint> {
     let source = read_source(args)?;
     let assembly = Assembly::adjusted(&args.scope, global, host, |config| {
         config.limits.memory = args.memory.or(config.limits.memory);
         config.env.pass.extend(args.env.iter().cloned());
     })?;
+    let remote = assembly.remote().cloned();
     let interrupt = cancel.clone();
     let approver = TerminalApprover::new(move || interrupt.cancel_with(signals::CTRL_C));
     let mut builder = assembly.into_builder(host);
@@ -60,7 +73,7 @@ fn prepare(args: &RunArgs, global: &Global, host: &Host, cancel: &Cancel) -> Res
     for warning in sandbox.warnings() {
         terminal::note("warning", &warning);
     }
-    Ok((sandbox, request(args, source)))
+    Ok(Ready { sandbox, request: request(args, source), remote })
 }
 
 fn read_source(args: &RunArgs) -> Result<Source, SourceError> {
@@ -86,13 +99,7 @@ fn request(args: &RunArgs, source: Source) -> Request {
     request
 }
 
-fn execute(
-    args: &RunArgs,
-    host: &Host,
-    sandbox: &Sandbox,
-    request: Request,
-    cancel: Cancel,
-) -> Result<Exit, Complaint> {
+fn execute(args: &RunArgs, host: &Host, ready: Ready, cancel: Cancel) -> Result<Exit, Complaint> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -101,11 +108,16 @@ fn execute(
     let live = (!args.json).then(|| Live::start(cancel.clone()));
     let signal = signals::watch(&runtime, &cancel);
     let controls = Controls { cancel: Some(cancel), live: live.as_ref().map(Live::callback) };
-    let result = runtime.block_on(sandbox.execute_with(request, controls));
+    let result = runtime.block_on(ready.sandbox.execute_with(ready.request, controls));
     let exit = match &live {
         None => show_json(&result),
         Some(live) => show(&result, live, args, host),
     };
+    if let Some(remote) = ready.remote {
+        // What is not gone in time ends by itself once this process is gone.
+        let gone = remote.environments().shutdown();
+        let _late = runtime.block_on(async { tokio::time::timeout(remote::FAREWELL, gone).await });
+    }
     runtime.shutdown_timeout(WIND_UP);
     Ok(match (exit, signal.seen()) {
         (Exit::Interrupted, Some(number)) => Exit::Signal(number),

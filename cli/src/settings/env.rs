@@ -8,8 +8,14 @@ use crate::Host;
 
 const PREFIX: &str = "GLOVEPORT_";
 /// Variables of that prefix that are no settings; the last ones are read by the build and by the tests, and may still be set when the program runs.
-const OTHER_USES: &[&str] =
-    &["GLOVEPORT_CONFIG", "GLOVEPORT_LOG", "GLOVEPORT_BLESS", "GLOVEPORT_GUEST_CPU", "GLOVEPORT_TEST_HOST"];
+const OTHER_USES: &[&str] = &[
+    "GLOVEPORT_CONFIG",
+    "GLOVEPORT_LOG",
+    "GLOVEPORT_BLESS",
+    "GLOVEPORT_ENGINES",
+    "GLOVEPORT_GUEST_CPU",
+    "GLOVEPORT_TEST_HOST",
+];
 
 /// One layer for each variable, so that each is reported under its own name.
 pub(super) fn read(host: &Host, keys: &Keys) -> Result<Vec<Layer>, SettingsError> {

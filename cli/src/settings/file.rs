@@ -110,8 +110,11 @@ fn resolve_paths(table: &mut Table, base: &Path) {
     {
         *workspace = under(base, workspace);
     }
-    for (section, key) in [("output", "spill"), ("env", "home")] {
-        if let Some(Value::String(path)) = table.get_mut(section).and_then(|section| section.get_mut(key)) {
+    for (section, key) in [("output", "spill"), ("env", "home"), ("ssh", "identity"), ("ssh", "known_hosts")] {
+        if let Some(Value::String(path)) = table.get_mut(section).and_then(|section| section.get_mut(key))
+            // ssh knows whose home that is.
+            && !(section == "ssh" && path.starts_with("~/"))
+        {
             *path = under(base, path);
         }
     }

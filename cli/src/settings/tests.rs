@@ -89,7 +89,10 @@ fn mistakes_in_a_file_name_the_file_and_the_nearest_key() {
         ("[[tool]]\nname = 'x'\ncomand = []", "unknown key `tool.comand`; did you mean `tool.command`?"),
         ("zebra = 1", "unknown key `zebra`"),
         ("[limits]\ntimeout = '5'", "`limits.timeout`: invalid type: string \"5\", expected f64"),
-        ("backend = 'wasm'", "`backend`: unknown variant `wasm`, expected one of `wasi`, `docker`, `ssh`, `local`"),
+        (
+            "backend = 'wasm'",
+            "`backend`: unknown variant `wasm`, expected one of `wasi`, `docker`, `ssh`, `local`, `command`",
+        ),
         ("workspace = ':rw'\n", "`workspace`: the directory's name is empty"),
         ("[[tool]]\nname = 'x'", "`tool[0]`: missing field `description`"),
         ("a = \n", "line 1: string values must be quoted, expected literal string"),
