@@ -135,13 +135,13 @@ pub(crate) struct ScopeArgs {
     #[arg(long, value_name = "DIR[:ro|:rw]")]
     pub(crate) workspace: Option<OsString>,
     /// Where the script starts: `project` in the workspace, `strict` in an empty directory
-    #[arg(long)]
+    #[arg(long, value_parser = ["project", "strict"])]
     pub(crate) mode: Option<String>,
     /// Seconds for the whole run [default: 300]
-    #[arg(long, value_name = "S", allow_hyphen_values = true)]
+    #[arg(long, value_name = "S", allow_hyphen_values = true, value_parser = number)]
     pub(crate) timeout: Option<f64>,
     /// Tool calls that may be made [default: 50]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number)]
     pub(crate) max_tool_calls: Option<u64>,
 }
 
@@ -184,7 +184,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
     /// Megabytes of memory [default: 512]
-    #[arg(long, value_name = "MB")]
+    #[arg(long, value_name = "MB", value_parser = whole_number)]
     pub(crate) memory: Option<u64>,
     /// Time zone of the script, as Europe/Berlin
     #[arg(long, value_name = "TZ")]
@@ -207,6 +207,15 @@ pub(crate) struct RunArgs {
     /// Arguments of the script (sys.argv[1:])
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
+}
+
+fn whole_number(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "it has to be a whole number")
+}
+
+/// Any number, also one that makes no sense as a time: that is judged where all limits are.
+fn number(text: &str) -> Result<f64, &'static str> {
+    text.parse().map_err(|_| "it has to be a number")
 }
 
 /// The protocols whose form `schema` prints.

@@ -208,7 +208,13 @@ fn grant(config: &mut Config, host: &Host) -> Result<Option<Grant>, Complaint> {
 #[expect(clippy::disallowed_methods, reason = "only names the directory, which is then used through a handle")]
 fn absolute(path: &Path, typed: &Path) -> Result<PathBuf, Complaint> {
     let wrong = |problem: &str| Complaint::usage(format!("workspace {}: {problem}", typed.display()));
-    let failed = |error: std::io::Error| wrong(&described(&error));
+    let failed = |error: std::io::Error| {
+        let about_access = match typed.to_string_lossy().rsplit_once(':') {
+            Some((_, access)) if !access.contains('/') => " (the access after a colon is `ro` or `rw`)",
+            _ => "",
+        };
+        wrong(&format!("{}{about_access}", described(&error)))
+    };
     if !path.metadata().map_err(failed)?.is_dir() {
         return Err(wrong("it is not a directory"));
     }

@@ -7,6 +7,7 @@ use gloveport::output::{Clean, Redactor, strip};
 use crate::Host;
 use crate::complaint::Complaint;
 use crate::exit::Exit;
+use crate::source::described;
 
 /// Prints a complaint and gives its exit code.
 pub(crate) fn complain(complaint: &Complaint) -> Exit {
@@ -41,8 +42,14 @@ pub(crate) fn print(text: &str) -> Exit {
     match written {
         Ok(()) => Exit::Success,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::BrokenPipe,
-        Err(_) => Exit::Failure,
+        Err(error) => unwritable(&error),
     }
+}
+
+/// Standard output takes nothing, for a reason that is not its reader's: a full disk, mostly.
+pub(crate) fn unwritable(error: &io::Error) -> Exit {
+    note("error", &clean(&format!("can't write to standard output: {}", described(error))));
+    Exit::Failure
 }
 
 /// The last line on stderr, dim where that is wanted.

@@ -233,11 +233,13 @@ impl Dispatcher {
                 (refusal(&format!("Tool '{}' failed: internal error", tool.spec.name)), CallOutcome::Error)
             }
         };
+        tracing::debug!(tool = %tool.spec.name, ?outcome, seconds = started.elapsed().as_secs_f64(), "a tool call ended");
         self.close_record(record, started, outcome);
         answer
     }
 
     fn refuse(&self, name: &str, args: &Map<String, Value>, text: &str) -> Bytes {
+        tracing::debug!(reason = %self.config.redactor.preview(text, PREVIEW_CHARS), "a tool call was refused");
         self.count_refusal();
         let record = self.open_record(name, args);
         self.close_record(record, Instant::now(), CallOutcome::Refused);

@@ -115,6 +115,12 @@ impl Sandbox {
         let workspace = self.workspace(&resolved.task_id, controls).await?;
         let tools = self.enabled(&resolved.tools);
         let job = self.job(&resolved, &tools);
+        tracing::debug!(
+            backend = inner.backend.name(),
+            variables = job.env.len(),
+            seconds = resolved.limits.timeout.as_secs_f64(),
+            "a run starts"
+        );
         let clock = Arc::new(RunClock::start(resolved.limits.timeout));
         let dispatcher = Dispatcher::new(DispatchConfig {
             tools,
@@ -225,6 +231,7 @@ impl Run {
     async fn finish(self, request: &Request, controls: Controls) -> RunResult {
         let ending = self.watch(&controls).await;
         let tally = self.dispatcher.finish();
+        tracing::debug!(seconds = self.clock.elapsed().as_secs_f64(), calls = tally.made, "a run ended");
         let (stdout, stderr) = self.capture.close(&self.inner.redactor);
         let backend = &self.inner.backend;
         let isolation = backend.capabilities().isolation;

@@ -73,6 +73,9 @@ fn prepare(args: &RunArgs, global: &Global, host: &Host, cancel: &Cancel) -> Res
     for warning in sandbox.warnings() {
         terminal::note("warning", &warning);
     }
+    for name in args.env.iter().filter(|name| sandbox.environment().missing.contains(name)) {
+        terminal::note("warning", &terminal::clean(&format!("variable {name} is not set here")));
+    }
     Ok(Ready { sandbox, request: request(args, source), remote })
 }
 
@@ -137,8 +140,10 @@ fn show(result: &RunResult, live: &Live, args: &RunArgs, host: &Host) -> Exit {
     // After a time limit or Ctrl-C nobody wants to wait for a reader that is stuck.
     let stopped = matches!(result.status, Status::Timeout | Status::Interrupted);
     let shown = live.finish(stopped.then_some(PATIENCE));
-    if shown.broken {
-        return Exit::BrokenPipe;
+    match shown.broken {
+        Some(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Exit::BrokenPipe,
+        Some(error) => return terminal::unwritable(&error),
+        None => {}
     }
     terminal::end_line(shown.mid_line);
     if shown.missed > 0 {

@@ -150,6 +150,9 @@ impl SandboxBuilder {
             },
         )?;
         let redactor = redactor(&self.config, &policy)?;
+        if let Some(note) = policy.environment().hermes_note() {
+            tracing::debug!("{note}");
+        }
         let mut approval = Approval::new(self.config.approval.mode, self.config.approval.tools.clone());
         if let Some(approver) = self.approver {
             approval = approval.approver(approver);

@@ -32,7 +32,8 @@ struct Queue {
     waiting: usize,
     /// Bytes that were not shown.
     dropped: usize,
-    broken: bool,
+    /// Why stdout takes nothing more.
+    broken: Option<io::Error>,
     mid_line: bool,
     closed: bool,
 }
@@ -56,9 +57,9 @@ impl Live {
         let mut queue = self.lock();
         queue.closed = true;
         self.changed.notify_all();
-        while queue.waiting > 0 && !queue.broken {
+        while queue.waiting > 0 && queue.broken.is_none() {
             let before = queue.waiting;
-            let stuck = |queue: &mut Queue| queue.waiting == before && !queue.broken;
+            let stuck = |queue: &mut Queue| queue.waiting == before && queue.broken.is_none();
             let waited = self.changed.wait_timeout_while(queue, patience.unwrap_or(HOLD), stuck);
             let timed_out;
             (queue, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -67,15 +68,15 @@ impl Live {
             }
         }
         let mid_line = queue.mid_line && io::stderr().is_terminal();
-        Shown { broken: queue.broken, missed: queue.dropped + queue.waiting, mid_line }
+        Shown { broken: queue.broken.take(), missed: queue.dropped + queue.waiting, mid_line }
     }
 
     fn push(&self, stream: Stream, text: &Clean) {
         let queue = self.lock();
-        let full = |queue: &mut Queue| queue.waiting > HIGH_WATER && !queue.broken;
+        let full = |queue: &mut Queue| queue.waiting > HIGH_WATER && queue.broken.is_none();
         let held = self.changed.wait_timeout_while(queue, HOLD, full);
         let mut queue = held.unwrap_or_else(PoisonError::into_inner).0;
-        if queue.broken || queue.closed {
+        if queue.broken.is_some() || queue.closed {
             return;
         }
         if queue.waiting + text.len() > MOST_WAITING {
@@ -98,9 +99,9 @@ impl Live {
             let mut queue = self.lock();
             queue.waiting -= bytes.len();
             queue.mid_line = bytes.last().is_some_and(|last| *last != b'\n');
-            queue.broken = written.is_err();
             self.changed.notify_all();
-            if queue.broken {
+            if let Err(error) = written {
+                queue.broken = Some(error);
                 self.cancel.cancel_with("nobody reads the output any more");
                 return;
             }
@@ -120,10 +121,10 @@ impl Live {
 }
 
 /// How the showing ended.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Shown {
-    /// stdout was closed by its reader.
-    pub(super) broken: bool,
+    /// stdout was closed by its reader, or could not be written for another reason.
+    pub(super) broken: Option<io::Error>,
     /// Bytes that no reader took.
     pub(super) missed: usize,
     /// What comes next on the terminal would stand behind an unfinished line.
@@ -168,7 +169,8 @@ mod tests {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         live.write_all(&mut stdout, &mut stderr);
         assert_eq!((stdout, stderr), (b"ac\n".to_vec(), b"b".to_vec()));
-        assert_eq!(live.finish(None), Shown { broken: false, missed: 0, mid_line: false });
+        let shown = live.finish(None);
+        assert_eq!((shown.broken.is_none(), shown.missed, shown.mid_line), (true, 0, false));
     }
 
     #[test]
@@ -189,7 +191,8 @@ mod tests {
         let writer = Arc::clone(&live);
         let thread = std::thread::spawn(move || writer.write_all(&mut SlowReader(told), &mut io::sink()));
         live.push(Stream::Stdout, &text(3));
-        assert_eq!(live.finish(Some(Duration::from_millis(50))), Shown { broken: false, missed: 3, mid_line: false });
+        let shown = live.finish(Some(Duration::from_millis(50)));
+        assert_eq!((shown.broken.is_none(), shown.missed, shown.mid_line), (true, 3, false));
         go.send(()).unwrap();
         assert_eq!(live.finish(None).missed, 0);
         thread.join().unwrap();
@@ -202,8 +205,9 @@ mod tests {
         drop(go);
         live.push(Stream::Stdout, &text(3));
         live.write_all(&mut SlowReader(told), &mut io::sink());
-        assert!(live.cancel.is_cancelled() && live.finish(None).broken);
+        assert!(live.cancel.is_cancelled());
         live.push(Stream::Stdout, &text(3));
         assert!(live.lock().pieces.is_empty());
+        assert_eq!(live.finish(None).broken.unwrap().kind(), io::ErrorKind::BrokenPipe);
     }
 }
