@@ -17,13 +17,14 @@ macro_rules! shim {
 }
 
 /// Modules of the relay itself, each after those that it imports.
-const MODULES: [(&str, &str); 10] = [
+const MODULES: [(&str, &str); 11] = [
     ("gp_frames", remote!("gp_frames")),
     ("gp_rundir", remote!("gp_rundir")),
     ("gp_requests", remote!("gp_requests")),
     ("gp_process", remote!("gp_process")),
     ("gp_run", remote!("gp_run")),
     ("gp_paths", remote!("gp_paths")),
+    ("gp_journal", remote!("gp_journal")),
     ("gp_changes", remote!("gp_changes")),
     ("gp_commands", remote!("gp_commands")),
     ("gp_files", remote!("gp_files")),

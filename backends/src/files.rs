@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use gloveport::workspace::WorkspaceError;
@@ -29,6 +29,7 @@ pub(crate) struct FileChannel {
     orders: mpsc::Sender<Order>,
     next: Arc<AtomicU32>,
     hello: Arc<Hello>,
+    looked: Arc<AtomicBool>,
 }
 
 impl FileChannel {
@@ -37,12 +38,17 @@ impl FileChannel {
         let (orders, queue) = mpsc::channel(QUEUED);
         let hello = Arc::new(relay.hello().clone());
         tokio::spawn(serve(relay, queue));
-        Self { orders, next: Arc::new(AtomicU32::new(1)), hello }
+        Self { orders, next: Arc::new(AtomicU32::new(1)), hello, looked: Arc::default() }
     }
 
     /// Whether its relay is still there.
     pub(crate) fn is_open(&self) -> bool {
         !self.orders.is_closed()
+    }
+
+    /// Whether nobody has looked yet for what an earlier channel may have left half done.
+    pub(crate) fn is_new(&self) -> bool {
+        !self.looked.swap(true, Ordering::Relaxed)
     }
 
     /// What the relay found on its machine.

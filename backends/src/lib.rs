@@ -13,6 +13,9 @@ pub mod docker;
 mod environment;
 mod files;
 mod frame;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod journal;
 pub mod local;
 mod process;

@@ -60,7 +60,35 @@ impl RemoteWorkspace {
             .or_else(|| hello.cwd.clone())
             .or_else(|| hello.home.clone())
             .ok_or_else(|| BackendError::setup("The remote has no working directory; set `workdir`."))?;
-        Ok(Self { pool, task_id: task_id.to_owned(), root, guard, confines })
+        let workspace = Self { pool, task_id: task_id.to_owned(), root, guard, confines };
+        if channel.is_new()
+            && let Err(error) = workspace.recover().await
+        {
+            tracing::debug!(%error, "looking for changes that were left half done failed");
+        }
+        Ok(workspace)
+    }
+
+    /// Finishes or undoes changes whose relay was killed. Anybody who can write there can forge such a journal, so its paths are judged like
+    /// those of new changes.
+    async fn recover(&self) -> Result<(), WorkspaceError> {
+        let (answer, _) = self.ask(json!({"op": "dead"}), Bytes::new()).await?;
+        let found = answer["journals"].as_array().ok_or_else(broken)?;
+        let harmless = |journal: &&Value| {
+            let steps = journal.get(1).and_then(Value::as_array);
+            let paths = steps.into_iter().flatten().flat_map(|step| step.as_array().into_iter().flatten());
+            let mut paths = paths.map(|path| path.as_str().ok_or_else(broken));
+            paths.all(|path| path.and_then(|path| self.judge(path, Use::Write)).is_ok())
+        };
+        let judged: Vec<&Value> = found.iter().filter(harmless).collect();
+        if judged.len() < found.len() {
+            tracing::warn!(root = %self.root, "a journal of changes names files that no tool may write; it was left alone");
+        }
+        if !judged.is_empty() {
+            let (answer, _) = self.ask(json!({"op": "recover", "journals": judged}), Bytes::new()).await?;
+            tracing::info!(root = %self.root, recovered = %answer["recovered"], "repaired changes that were left half done");
+        }
+        Ok(())
     }
 
     async fn ask(&self, wanted: Value, data: Bytes) -> Result<Filed, WorkspaceError> {

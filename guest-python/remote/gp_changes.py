@@ -1,15 +1,16 @@
 """Changes to a workspace, all of them or none.
 
 New content is staged beside each target under a name of ours, then everything is renamed into place; what was replaced is kept
-until the end, so that a failure half way is undone. A target is never opened for writing.
+until the end, so that a failure half way is undone. A target is never opened for writing. The journal (`gp_journal`) holds what
+is needed to finish or undo changes whose relay was killed.
 """
 
 import os
 import stat
 
+import gp_journal as journal
 from gp_paths import Refused, outside, refusal, require_file
 
-STAGED = ".gloveport-"
 MAX_WRITE_LINKS = 16
 
 
@@ -50,10 +51,11 @@ class _Imagined(Exception):
 
 def apply(root, changes, expected, data):
     """Makes the changes; returns how many directories were made. `expected` is what `targets` said before."""
-    transaction = _Transaction(root)
     # The relay's own files are private; those of the workspace follow the account.
     own = os.umask(_umask)
+    transaction = None
     try:
+        transaction = _Transaction(root)
         offset = 0
         for change, real in zip(changes, expected):
             content = data[offset:offset + change.get("len", 0)]
@@ -61,14 +63,16 @@ def apply(root, changes, expected, data):
             transaction.stage(change, real, content)
         transaction.commit()
     except OSError as error:
-        transaction.abandon()
+        if transaction is not None:
+            transaction.abandon()
         raise refusal(error) from None
     except BaseException:
-        transaction.abandon()
+        if transaction is not None:
+            transaction.abandon()
         raise
     finally:
         os.umask(own)
-    transaction.tidy()
+    transaction.finish()
     return len(transaction.made)
 
 
@@ -77,7 +81,8 @@ class _Transaction:
         self._root = root
         self._steps = []
         self._staged = []
-        self._kept = []
+        self._stuck = False
+        self._journal = journal.Journal(root)
         self.made = []
 
     def stage(self, change, real, content):
@@ -85,13 +90,16 @@ class _Transaction:
         if change["kind"] == "write":
             self._stage_write(self._target(change["path"], True, real[0]), content, change.get("like"))
         elif change["kind"] == "remove":
-            self._steps.append(("take", self._entry(change["path"], real[0])))
+            entry = self._entry(change["path"], real[0])
+            step = {"dir": _directory(entry), "name": entry.name, "old": self._journal.name("old")}
+            self._steps.append(("take", step, entry.directory, None))
         else:
             source = self._entry(change["from"], real[0])
             target = self._target(change["to"], False, real[1])
             if target.info is not None:
                 raise Refused("kind", "it exists already")
-            self._steps.append(("move", source, target))
+            step = {"dir": _directory(source), "name": source.name, "to_dir": _directory(target), "to_name": target.name}
+            self._steps.append(("move", step, source.directory, target.directory))
 
     def _target(self, path, follow, real):
         if path.endswith(("/", "/.")):
@@ -134,7 +142,8 @@ class _Transaction:
             if place.info is None:
                 raise Refused("not_found")
             mode = place.info.st_mode & 0o777
-        name = STAGED + os.urandom(8).hex() + ".new"
+        self._journal.line({"stage": _directory(target)})
+        name = self._journal.name("new")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(name, flags, 0o666, dir_fd=target.directory)
         self._staged.append((target.directory, name))
@@ -146,42 +155,44 @@ class _Transaction:
                 os.fchmod(fd, mode)
         finally:
             os.close(fd)
-        self._steps.append(("put", target, name))
+        old = self._journal.name("old") if target.info is not None else None
+        step = {"dir": _directory(target), "name": target.name, "new": name, "old": old}
+        self._steps.append(("put", step, target.directory, None))
 
     def commit(self):
         """Takes every step; on a failure those taken are undone."""
-        done = []
+        self._journal.line({"commit": [{kind: step} for kind, step, _, _ in self._steps]})
+        taken = []
         try:
             for step in self._steps:
-                done.append(self._forward(step))
+                journal.forward(*step, keep=True)
+                taken.append(step)
         except OSError:
-            for undo in reversed(done):
-                undo()
+            self._undo(taken)
             raise
 
-    def _forward(self, step):
-        place = step[1]
-        if step[0] == "move":
-            target = step[2]
-            _rename_new(place, target)
-            return lambda: _rename_new(target, place)
-        old = None
-        if place.info is not None:
-            old = STAGED + os.urandom(8).hex() + ".old"
-            if step[0] == "put":
-                os.link(place.name, old, src_dir_fd=place.directory, dst_dir_fd=place.directory, follow_symlinks=False)
-            else:
-                os.rename(place.name, old, src_dir_fd=place.directory, dst_dir_fd=place.directory)
-            self._kept.append((place.directory, old))
-        if step[0] == "put":
-            os.rename(step[2], place.name, src_dir_fd=place.directory, dst_dir_fd=place.directory)
-        if old is None:
-            return lambda: os.unlink(place.name, dir_fd=place.directory)
-        return lambda: os.rename(old, place.name, src_dir_fd=place.directory, dst_dir_fd=place.directory)
+    def _undo(self, taken):
+        # Until all is undone, what was kept is the only copy: the next start goes on with it.
+        self._stuck = True
+        self._journal.line("undo")
+        for step in reversed(taken):
+            journal.backward(*step)
+        self._stuck = False
 
-    def tidy(self):
+    def finish(self):
         """Removes what only the transaction needed."""
-        for directory, name in self._staged + self._kept:
+        try:
+            self._journal.line("done")
+        except OSError:
+            # A full disk: whoever finds the journal takes the steps again, which changes nothing.
+            pass
+        self._tidy()
+        self._journal.finish()
+
+    def _tidy(self):
+        for kind, step, directory, _ in self._steps:
+            journal.tidy(kind, step, directory)
+        for directory, name in self._staged:
             try:
                 os.unlink(name, dir_fd=directory)
             except OSError:
@@ -189,7 +200,11 @@ class _Transaction:
 
     def abandon(self):
         """Leaves nothing of a transaction that failed."""
-        self.tidy()
+        if self._stuck:
+            self._journal.finish(keep=True)
+            return
+        self._tidy()
+        self._journal.finish()
         for fd, name, _ in reversed(self.made):
             try:
                 os.rmdir(name, dir_fd=fd)
@@ -197,14 +212,9 @@ class _Transaction:
                 pass
 
 
-def _rename_new(source, target):
-    # There is no rename without replacing in the standard library; the window is as small as it gets.
-    try:
-        os.stat(target.name, dir_fd=target.directory, follow_symlinks=False)
-    except FileNotFoundError:
-        os.rename(source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory)
-        return
-    raise FileExistsError(17, "it exists already")
+def _directory(place):
+    """The directory of a place, relative to the root."""
+    return "/".join(place.parts[:-1])
 
 
 def use_umask(value):

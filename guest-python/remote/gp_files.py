@@ -11,6 +11,7 @@ import stat
 import gp_changes as changes
 import gp_commands as commands
 import gp_frames as frames
+import gp_journal as journal
 from gp_paths import Refused, Root, refusal, require_file
 
 MAX_READ = 8 << 20
@@ -107,6 +108,13 @@ class Files:
 
     def _op_apply(self, root, wanted, data):
         return {"directories": changes.apply(root, wanted["changes"], wanted["real"], data)}, b""
+
+    def _op_dead(self, root, _wanted, _data):
+        """Changes that a killed relay left half done, for the host's guard."""
+        return {"journals": journal.dead(root)}, b""
+
+    def _op_recover(self, root, wanted, _data):
+        return {"recovered": journal.recover(root, wanted["journals"])}, b""
 
     # --- commands -------------------------------------------------------------------------------------------------------------
 

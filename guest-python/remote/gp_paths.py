@@ -113,6 +113,15 @@ class Root:
         """The resolved path as text, free of links."""
         return posixpath.join(self.spellings[-1], *place.parts)
 
+    def directory(self, path):
+        """A directory's handle, and its path free of links."""
+        place = self.place(path)
+        if place.info is None:
+            raise Refused("not_found")
+        if place.name == ".":
+            return place.directory, self.text(place)
+        return self._enter(place.directory, place.name), self.text(place)
+
     def place(self, path, follow=True, make=None):
         """Resolves a path. What is missing at its end is no error (`info` is None). `make(fd, name, parts)` makes a missing directory."""
         todo = [part for part in self.relative(path)]

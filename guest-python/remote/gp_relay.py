@@ -65,8 +65,9 @@ class Relay:
         """Runs until the host is gone or says so."""
         # From here on the lease ends a relay without a host, and not the alarm of the command line.
         signal.alarm(0)
-        os.set_blocking(0, False)
-        os.set_blocking(1, False)
+        for fd in (0, 1):
+            os.set_blocking(fd, False)
+            process.widen(fd)
         self._selector.register(0, selectors.EVENT_READ, ("host", None))
         self._watch_signals()
         self.hello()

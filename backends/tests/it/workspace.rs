@@ -23,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
         on(&REMOTE, "e13_e15_names", names),
         on(&REMOTE, "workspace_commands", commands),
         on(&REMOTE, "guard_judges_the_real_path", guarded),
+        on(&[Place::Command, Place::Ssh], "changes_of_a_killed_relay_are_finished", recovered),
         on(&REMOTE, "scripts_and_tools_share_the_workspace", shared),
     ]
     .into_iter()
@@ -38,7 +39,10 @@ struct Ws {
 
 /// A workspace that is empty: a container has one; on this machine a directory is made.
 async fn open(place: Place, guard: bool) -> Ws {
-    let dir = (place != Place::Docker).then(|| tempfile::tempdir().unwrap());
+    open_in(place, guard, (place != Place::Docker).then(|| tempfile::tempdir().unwrap())).await
+}
+
+async fn open_in(place: Place, guard: bool, dir: Option<tempfile::TempDir>) -> Ws {
     let root = dir.as_ref().map(|dir| dir.path().display().to_string());
     let mut backend = match place {
         Place::Ssh => {
@@ -290,6 +294,31 @@ fn guarded(place: Place) -> Outcome {
             ensure!(refused.to_string() == "it is a credential file", "{change:?}: {refused}");
         }
         ensure!(&w.read("other", 0, 10).await?[..] == b"fine\n" && w.stat(".git/new").await.is_err());
+        ws.close().await;
+        Ok(())
+    })
+}
+
+fn recovered(place: Place) -> Outcome {
+    block_on(async {
+        let dir = tempfile::tempdir()?;
+        let plant = |name: &str, text: &str| std::fs::write(dir.path().join(name), text);
+        std::fs::create_dir(dir.path().join(".git"))?;
+        plant(
+            ".gloveport-journal-aa",
+            "{\"commit\":[{\"put\":{\"dir\":\"\",\"name\":\"half\",\"new\":\".gloveport-aa.1.new\",\"old\":null}}]}\n",
+        )?;
+        plant(".gloveport-aa.1.new", "whole")?;
+        // A repository may bring a journal of its own: it must not get around the guard.
+        plant(
+            ".gloveport-journal-bb",
+            "{\"commit\":[{\"put\":{\"dir\":\".git\",\"name\":\"hook\",\"new\":\".gloveport-bb.1.new\",\"old\":null}}]}\n",
+        )?;
+        std::fs::write(dir.path().join(".git/.gloveport-bb.1.new"), "evil")?;
+        let ws = open_in(place, true, Some(dir)).await;
+        ensure!(&ws.workspace.read("half", 0, 10).await?[..] == b"whole", "not finished");
+        let left = ws.sh("ls -A . .git").await;
+        ensure!(left == ".:\n.git\n.gloveport-journal-bb\nhalf\n\n.git:\n.gloveport-bb.1.new\n", "{left}");
         ws.close().await;
         Ok(())
     })

@@ -137,6 +137,95 @@ class Changing(FilesCase):
         self.assertEqual(sorted(os.listdir(self.root)), ["d"])
 
 
+class Recovery(FilesCase):
+    """What a relay makes of changes that another one left half done."""
+
+    def journal(self, *lines, files=()):
+        for path, content in files:
+            os.makedirs(os.path.dirname(os.path.join(self.root, path)) or self.root, exist_ok=True)
+            with open(os.path.join(self.root, path), "w") as file:
+                file.write(content)
+        with open(os.path.join(self.root, ".gloveport-journal-ab"), "w") as file:
+            file.write("".join(line if line.startswith("cut") else line + "\n" for line in map(str, lines)))
+
+    def recover(self):
+        dead = self.ask("dead")[0]["journals"]
+        return dead, self.ask("recover", journals=dead)[0]["recovered"]
+
+    def state(self):
+        found = {}
+        for directory, _, names in os.walk(self.root):
+            for name in names:
+                with open(os.path.join(directory, name)) as file:
+                    found[os.path.relpath(os.path.join(directory, name), self.root)] = file.read()
+        return found
+
+    def put(self, name, number, old):
+        step = {"dir": "d", "name": name, "new": ".gloveport-ab.%d.new" % number, "old": ".gloveport-ab.%d.old" % old if old else None}
+        return {"put": step}
+
+    def test_steps_that_had_begun_are_finished(self):
+        steps = [self.put("a", 1, 2), self.put("b", 3, None), {"take": {"dir": "", "name": "c", "old": ".gloveport-ab.4.old"}}]
+        # `a` was done, `b` and `c` were not.
+        self.journal(
+            json.dumps({"stage": "d"}), json.dumps({"commit": steps}),
+            files=(("d/a", "new"), ("d/.gloveport-ab.2.old", "old"), ("d/.gloveport-ab.3.new", "fresh"), ("c", "gone"), ("other", "x")),
+        )
+        dead, count = self.recover()
+        self.assertEqual(dead, [[".gloveport-journal-ab", [[self.root + "/d/a"], [self.root + "/d/b"], [self.root + "/c"]]]])
+        self.assertEqual((count, self.state()), (1, {"d/a": "new", "d/b": "fresh", "other": "x"}))
+        self.assertEqual(self.recover(), ([], 0))
+
+    def test_an_undoing_that_had_begun_is_finished(self):
+        steps = [self.put("a", 1, 2), self.put("b", 3, None)]
+        self.journal(
+            json.dumps({"commit": steps}), '"undo"',
+            files=(("d/a", "new"), ("d/.gloveport-ab.2.old", "old"), ("d/.gloveport-ab.3.new", "never")),
+        )
+        self.assertEqual(self.recover()[1], 1)
+        self.assertEqual(self.state(), {"d/a": "old"})
+
+    def test_what_was_only_staged_goes(self):
+        self.journal(json.dumps({"stage": "d"}), "cut{", files=(("d/.gloveport-ab.1.new", "x"), ("d/keep", "y")))
+        self.assertEqual((self.recover()[1], self.state()), (1, {"d/keep": "y"}))
+
+    def test_forged_steps_lead_nowhere(self):
+        outside = os.path.join(self.place, "outside")
+        with open(outside, "w") as file:
+            file.write("safe")
+        own = ".gloveport-ab.1.new"
+        bad = [
+            {"put": {"dir": "..", "name": "outside", "new": own, "old": None}},
+            {"put": {"dir": "", "name": "../outside", "new": own, "old": None}},
+            {"put": {"dir": "", "name": "f", "new": "other", "old": None}},
+            {"put": {"dir": "", "name": "f", "new": own, "old": "../outside"}},
+            {"take": {"dir": "", "name": "other", "old": "x"}}, {"put": 1}, [], {"put": {}, "take": {}}, None,
+            {"move": {"dir": "", "name": "other", "to_dir": "../x", "to_name": "y"}},
+        ]
+        self.journal(json.dumps({"commit": bad}), json.dumps({"stage": ".."}), "[[", files=((own, "evil"), ("other", "x")))
+        self.assertEqual(self.recover()[0], [[".gloveport-journal-ab", []]])
+        self.assertEqual(self.state(), {own: "evil", "other": "x"})
+        with open(outside) as file:
+            self.assertEqual(file.read(), "safe")
+
+    def test_a_living_journal_is_left_alone(self):
+        import fcntl
+
+        self.journal(json.dumps({"stage": ""}))
+        with open(os.path.join(self.root, ".gloveport-journal-ab")) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.assertEqual(self.recover(), ([], 0))
+
+    def test_a_failure_half_way_is_undone(self):
+        self.write(("a", b"1"), ("b", b"2"))
+        changes = [dict(kind="write", path="a", len=1, like=None), dict(kind="rename", **{"from": "b", "to": "c"})]
+        real = self.ask("resolve", changes=changes)[0]["real"]
+        changes += [dict(kind="remove", path="b")]
+        real += [[os.path.join(self.root, "b")]]
+        self.assertEqual(self.ask("apply", b"9", changes=changes, real=real)[0]["family"], "not_found")
+        self.assertEqual(self.state(), {"a": "1", "b": "2"})
+
+
 class Commands(FilesCase):
     def test_output_code_and_time(self):
         answer, out = self.command("echo a; echo b >&2; exit 4")
