@@ -7,7 +7,8 @@
 mod engine;
 #[path = "build/inputs.rs"]
 mod inputs;
-#[path = "build/snapshot.rs"]
+#[path = "src/snapshot.rs"]
+#[expect(dead_code, unreachable_pub, reason = "the library that shares this file uses all of it")]
 mod snapshot;
 
 use std::fmt::Write as _;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use inputs::Inputs;
+use snapshot::Start;
 use sha2::{Digest, Sha256};
 use wasmtime::error::Context as _;
 use wasmtime::{Engine, Result, bail};
@@ -31,6 +33,7 @@ fn main() -> Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=src/engine.rs");
+    println!("cargo::rerun-if-changed=src/snapshot.rs");
     println!("cargo::rerun-if-env-changed={CPU_VARIABLE}");
 
     let mut stages = Stages::new();
@@ -41,7 +44,7 @@ fn main() -> Result<()> {
     }
     let boot = inputs.unpack_boot_folder(&out)?;
     stages.done("unpack");
-    let wasm = snapshot::take(inputs.base_wasm(), boot.path())?;
+    let wasm = snapshot::take(inputs.base_wasm(), &Start::of_our_base(boot.path()))?;
     stages.done("snapshot");
     let code = precompile(&wasm)?;
     stages.done("compile");
@@ -58,7 +61,7 @@ fn main() -> Result<()> {
 
 /// Compiles the snapshot with the configuration that the runtime loads it with.
 fn precompile(wasm: &[u8]) -> Result<Vec<u8>> {
-    let mut config = engine::config();
+    let mut config = engine::config(engine::Exceptions::Off);
     let target = std::env::var("TARGET").context("TARGET is not set")?;
     let host = std::env::var("HOST").context("HOST is not set")?;
     match std::env::var(CPU_VARIABLE).as_deref() {

@@ -137,6 +137,9 @@ pub(crate) struct RunArgs {
     pub(crate) code: Option<OsString>,
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
+    /// Image to run it in: `slim`, `science`, another one that was built, the directory of one, or `auto` [default: slim]
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<String>,
     /// Megabytes of memory [default: 512]
     #[arg(long, value_name = "MB")]
     pub(crate) memory: Option<u64>,

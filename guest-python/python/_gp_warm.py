@@ -73,7 +73,7 @@ def seal(packed, run):
     sys.path_importer_cache.clear()
     gc.collect()
     if sys.platform == "wasi":
-        _fill_holes()
+        getattr(_gp_pack, "fill_holes", _fill_holes)()
     gc.freeze()
     # Counting references would write to every page that holds an object a run looks at, and each such page is copied.
     getattr(_gloveport, "immortalize", int)()
@@ -144,7 +144,7 @@ def _import_pack():
     failures = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in sorted(_gp_pack.module_names()):
+        for name in _gp_pack.module_names():
             if name in sys.modules or _skipped(name):
                 continue
             try:

@@ -1,7 +1,7 @@
 //! The one engine configuration. The build script compiles the guest with it and the runtime loads the guest with it;
 //! this file is compiled into both, because wasmtime refuses code that was compiled with other settings.
 
-use wasmtime::{Config, OptLevel};
+use wasmtime::{Collector, Config, OptLevel};
 
 /// Native stack that guest code may use before it traps, in bytes.
 ///
@@ -16,11 +16,20 @@ pub const ASYNC_STACK_SIZE: usize = MAX_WASM_STACK + (1 << 20);
 /// zero. The snapshot has to lie below it: wasmtime copies a larger image at each instantiation and does not say so.
 pub const MAX_IMAGE_SIZE: u64 = 256 << 20;
 
-/// The configuration of an engine that can run the guest.
+/// What an image needs of its engine beyond the common configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exceptions {
+    /// No exception handling: the slim image, whose engine stays without it.
+    Off,
+    /// The exception-handling proposal, for images with C++ code.
+    On,
+}
+
+/// The configuration of an engine that can run an image.
 ///
 /// The allocation strategy is left at its default; it does not change the code, so a server may set a pooling one.
 #[must_use]
-pub fn config() -> Config {
+pub fn config(exceptions: Exceptions) -> Config {
     let mut config = Config::new();
     config
         .cranelift_opt_level(OptLevel::Speed)
@@ -41,6 +50,12 @@ pub fn config() -> Config {
         .wasm_relaxed_simd(false)
         .wasm_tail_call(false)
         .wasm_custom_page_sizes(false)
-        .wasm_stack_switching(false);
+        .wasm_stack_switching(false)
+        .wasm_gc(false);
+    match exceptions {
+        Exceptions::Off => config.wasm_function_references(false).wasm_exceptions(false).gc_support(false),
+        // An exception is an object of the collector's heap.
+        Exceptions::On => config.gc_support(true).wasm_exceptions(true).collector(Collector::DeferredReferenceCounting),
+    };
     config
 }

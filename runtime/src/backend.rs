@@ -1,7 +1,7 @@
 //! The seam between the pipeline and what really runs a script.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -90,6 +90,23 @@ pub struct RunIo {
     pub output: Arc<dyn ByteSink>,
     /// The only way from the script to a tool.
     pub calls: CallPort,
+    /// Where a backend that has images says which one it took.
+    pub image: Arc<OnceLock<ImageUsed>>,
+}
+
+/// The image that ran a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageUsed {
+    /// Its name.
+    pub name: String,
+    /// SHA-256 of its machine code, in hexadecimal.
+    pub sha256: String,
+}
+
+impl fmt::Display for ImageUsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@sha256:{}", self.name, self.sha256)
+    }
 }
 
 /// How a script ended. A script that failed is data.

@@ -5,6 +5,7 @@
 //! grants nothing: no workspace, no terminal, no web, no variable passed through.
 
 mod check;
+mod image;
 mod secret;
 mod sections;
 mod tools;
@@ -19,6 +20,7 @@ use crate::backend::Isolation;
 use crate::job::{Access, Mode};
 
 pub use check::ConfigError;
+pub use image::{ImageChoice, NoImage, SLIM};
 pub use secret::Secret;
 pub use sections::{
     ApprovalConfig, EnvConfig, ExtractProvider, Limits, OutputConfig, ProviderConfig, RedactionConfig, SearchProvider,
@@ -37,6 +39,10 @@ pub const LONGEST_TIMEOUT: f64 = 86_400.0;
 pub struct Config {
     /// What runs scripts: `wasi`, `docker`, `ssh` or `local`.
     pub backend: BackendKind,
+    /// Image that the local backend runs: `slim`, the name of another one (`gloveport image list`), the path of its directory, or `auto`, which
+    /// takes the first that has what a script imports.
+    #[schemars(with = "String")]
+    pub image: ImageChoice,
     /// Weakest isolation level that is accepted: `none`, `account`, `container`, `wasm` or `wasm+process`. A backend below it is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
@@ -78,6 +84,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             backend: BackendKind::Wasi,
+            image: ImageChoice::default(),
             isolation_floor: None,
             workspace: None,
             mode: Mode::Project,

@@ -6,13 +6,13 @@ mod control;
 mod spill;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
 use crate::approval::{Approval, Subject};
-use crate::backend::{Backend, BackendError, Capabilities, Exit, RunIo};
+use crate::backend::{Backend, BackendError, Capabilities, Exit, ImageUsed, RunIo};
 use crate::config::Config;
 use crate::dispatch::{DispatchConfig, DispatchLimits, Dispatcher, EnabledTools, RunClock, ToolSet};
 use crate::job::{Grant, Job};
@@ -133,7 +133,7 @@ impl Sandbox {
         });
         let capture = Capture::new(&inner.config.output, &inner.redactor, controls.live.clone());
         let warnings = resolved.warnings.iter().map(|text| inner.redactor.clean(text)).collect();
-        Ok(Run { inner: Arc::clone(inner), job, clock, dispatcher, capture, warnings })
+        Ok(Run { inner: Arc::clone(inner), job, clock, dispatcher, capture, warnings, image: Arc::default() })
     }
 
     /// A backend that does not seal a script off runs none that nobody approved.
@@ -205,6 +205,7 @@ struct Run {
     dispatcher: Arc<Dispatcher>,
     capture: Arc<Capture>,
     warnings: Vec<Clean>,
+    image: Arc<OnceLock<ImageUsed>>,
 }
 
 impl Run {
@@ -234,6 +235,7 @@ impl Run {
                 hint,
                 spill_path,
                 warnings: self.warnings,
+                image: self.image.get().cloned(),
             },
         )
     }
@@ -258,7 +260,8 @@ impl Run {
     async fn watch(&self, controls: &Controls) -> Ended {
         let backend = Arc::clone(&self.inner.backend);
         let job = self.job.clone();
-        let io = RunIo { output: self.capture.clone(), calls: self.dispatcher.port() };
+        let io =
+            RunIo { output: self.capture.clone(), calls: self.dispatcher.port(), image: Arc::clone(&self.image) };
         let mut task = AbortOnDrop(tokio::spawn(async move { backend.run(&job, io).await }));
         let mut live = tokio::time::interval(LIVE_TICK);
         live.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

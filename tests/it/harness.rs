@@ -28,6 +28,7 @@ pub(crate) fn options(allocation: Allocation) -> WasiOptions {
         scratch_dir: scratch().join("runs"),
         allocation,
         max_concurrent: 100,
+        image: gloveport::config::ImageChoice::Slim,
     }
 }
 

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-use gloveport::config::BackendKind;
+use gloveport::config::{BackendKind, ImageChoice, SLIM};
 use gloveport::output::Clean;
 use gloveport::result::{Kind, RunResult, Status};
 use gloveport::{Cancel, Controls, Request, Sandbox};
@@ -46,7 +46,12 @@ pub(crate) fn run(args: &RunArgs, global: &Global, host: &Host) -> Result<Exit, 
 
 fn prepare(args: &RunArgs, global: &Global, host: &Host, cancel: &Cancel) -> Result<(Sandbox, Request), Complaint> {
     let source = read_source(args)?;
+    let image = args.image.as_deref().map(str::parse::<ImageChoice>).transpose();
+    let image = image.map_err(|problem| Complaint::usage(format!("--image: {problem}")))?;
     let assembly = Assembly::adjusted(&args.scope, global, host, |config| {
+        if let Some(image) = image {
+            config.image = image;
+        }
         config.limits.memory = args.memory.or(config.limits.memory);
         config.env.pass.extend(args.env.iter().cloned());
     })?;
@@ -178,5 +183,9 @@ fn summary(result: &RunResult) -> String {
         0.0 => String::new(),
         seconds => format!(" ({seconds:.1} s of it waiting for approval)"),
     };
-    format!("gloveport: {ending}, {calls}{refused}, {:.2} s{waited}", result.duration.as_secs_f64())
+    let image = match &result.image {
+        Some(image) if image.name != SLIM => format!(", image {}", image.name),
+        _ => String::new(),
+    };
+    format!("gloveport: {ending}, {calls}{refused}, {:.2} s{waited}{image}", result.duration.as_secs_f64())
 }

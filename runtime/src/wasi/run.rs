@@ -7,7 +7,8 @@ use wasmtime_wasi::{I32Exit, WasiCtxBuilder};
 
 use std::path::Path;
 
-use super::engine::Shared;
+use super::choice;
+use super::engine::{Loaded, Shared};
 use super::files::{FileBudget, Layout};
 use super::grants;
 use super::guest::{Guest, ProcessExit, ProtocolViolation};
@@ -25,6 +26,14 @@ const ABORTED: i32 = 128 + 6;
 /// Runs one job. Dropping the future drops the instance; what it had printed reaches the sink first.
 pub(super) async fn run(shared: &Shared, job: &Job, io: RunIo) -> Result<Exit, BackendError> {
     let _slot = shared.slot().await?;
+    let image = choice::choose(shared, job, &io.calls).await?;
+    let _ = io.image.set(image.used.clone());
+    run_in(shared, &image, job, io).await
+}
+
+/// Runs one job in an image.
+pub(super) async fn run_in(shared: &Shared, image: &Loaded, job: &Job, io: RunIo) -> Result<Exit, BackendError> {
+    let _ticking = image.ticking();
     let grants = job.workspace.iter().filter(|_| job.mode == Mode::Project);
     for grant in grants.clone() {
         grants::check(grant, &shared.cache_dir)?;
@@ -32,10 +41,10 @@ pub(super) async fn run(shared: &Shared, job: &Job, io: RunIo) -> Result<Exit, B
     // Declared before what is inside it, so that it goes last.
     let elsewhere = scratch_outside(shared, grants.clone())?;
     let private = elsewhere.as_ref().unwrap_or(&shared.scratch).for_run().map_err(scratch_error)?;
-    let layout = Layout::new(job, &private);
-    let store = new_store(shared, job, &io, &layout)?;
+    let layout = Layout::new(job, &private, image.library.as_deref());
+    let store = new_store(image, job, &io, &layout)?;
     let mut running = Running { store, private };
-    let cause = running.execute(shared, job, &layout).await?;
+    let cause = running.execute(image, job, &layout).await?;
     running.private.ended_by_itself();
     Ok(Exit { cause })
 }
@@ -81,8 +90,8 @@ impl Drop for Running {
 }
 
 impl Running {
-    async fn execute(&mut self, shared: &Shared, job: &Job, layout: &Layout) -> Result<ExitCause, BackendError> {
-        let instance = match shared.guest.instantiate_async(&mut self.store).await {
+    async fn execute(&mut self, image: &Loaded, job: &Job, layout: &Layout) -> Result<ExitCause, BackendError> {
+        let instance = match image.guest.instantiate_async(&mut self.store).await {
             Ok(instance) => instance,
             Err(error) => return Err(instantiation_error(error, job)),
         };
@@ -159,7 +168,7 @@ fn end_of(error: &Error) -> End {
     }
 }
 
-fn new_store(shared: &Shared, job: &Job, io: &RunIo, layout: &Layout) -> Result<Store<Guest>, BackendError> {
+fn new_store(image: &Loaded, job: &Job, io: &RunIo, layout: &Layout) -> Result<Store<Guest>, BackendError> {
     let mut builder = WasiCtxBuilder::new();
     for (name, value) in &job.env {
         builder.env(name, value);
@@ -188,7 +197,7 @@ fn new_store(shared: &Shared, job: &Job, io: &RunIo, layout: &Layout) -> Result<
         files: FileBudget::new(&job.limits),
         memory: None,
     };
-    let mut store = Store::new(&shared.engine, guest);
+    let mut store = Store::new(&image.engine, guest);
     store.limiter(|guest| &mut guest.limiter);
     store.set_hostcall_fuel(HOSTCALL_BYTES);
     store.set_epoch_deadline(1);

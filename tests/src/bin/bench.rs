@@ -85,6 +85,7 @@ fn sandbox(scratch: &std::path::Path, allocation: Allocation) -> Outcome<Sandbox
         scratch_dir: scratch.join("runs"),
         allocation,
         max_concurrent: 100,
+        image: gloveport::config::ImageChoice::Slim,
     };
     let mut config = Config::default();
     config.limits.max_tool_calls = 1_000_000;
