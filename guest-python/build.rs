@@ -94,7 +94,29 @@ fn generated_source(inputs: &Inputs, code: &[u8]) -> Result<String> {
         writeln!(text, "    Source {{ path: {path:?}, sha256: {:?} }},", hex(&Sha256::digest(data)))?;
     }
     writeln!(text, "];")?;
+    embedded(&mut text, "SHIM", "python")?;
+    embedded(&mut text, "SCIENCE", "science")?;
     Ok(text)
+}
+
+/// The Python files of a folder with their contents, for images that are made at run time.
+fn embedded(text: &mut String, constant: &str, folder: &str) -> Result<()> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot list {folder}"))? {
+        let name = entry?.file_name().into_string().map_err(|_| wasmtime::Error::msg("a file name is not UTF-8"))?;
+        if name.ends_with(".py") {
+            names.push(name);
+        }
+    }
+    names.sort();
+    writeln!(text, "\n#[cfg(feature = \"making\")]\npub(crate) const {constant}: &[(&str, &[u8])] = &[")?;
+    for name in names {
+        println!("cargo::rerun-if-changed={folder}/{name}");
+        let path = format!("concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/{folder}/{name}\")");
+        writeln!(text, "    ({name:?}, include_bytes!({path})),")?;
+    }
+    writeln!(text, "];")?;
+    Ok(())
 }
 
 fn hex(bytes: &[u8]) -> String {

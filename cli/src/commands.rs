@@ -3,6 +3,8 @@
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
+#[cfg(feature = "wasi")]
+pub(crate) mod image;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod tools;

@@ -117,11 +117,14 @@ def _run(main, *, debug=None, loop_factory=None):
     outer = events._get_running_loop()
     if outer is not None and outer is _top_level_loop and tasks.current_task(outer) is _top_level_task:
         # A script with top-level `await` is not inside a coroutine as its author sees it.
+        task = _top_level_task
+        tasks._leave_task(outer, task)
         events._set_running_loop(None)
         try:
             return _original_run(main, debug=debug, loop_factory=loop_factory)
         finally:
             events._set_running_loop(outer)
+            tasks._enter_task(outer, task)
     return _original_run(main, debug=debug, loop_factory=loop_factory)
 
 

@@ -19,6 +19,7 @@ import types
 
 import _gloveport
 import _gp_errors as errors
+import _gp_fresh as fresh
 import _gp_imports as imports
 import _gp_pool as pool
 import _gp_sched as sched
@@ -94,6 +95,7 @@ def _refresh_process(settings):
     # The generator's own seed() reads 2,496 bytes from the host; 256 bits are as unpredictable and 20 times cheaper.
     _seed(_generator, int.from_bytes(os.urandom(32)))
     _generator.gauss_next = None
+    fresh.reseed()
     cwd = settings.get("cwd")
     if cwd:
         try:

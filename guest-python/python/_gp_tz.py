@@ -59,3 +59,6 @@ def install():
     zoneinfo.available_timezones = _available_timezones
     zoneinfo._tzpath.available_timezones = _available_timezones
     zoneinfo.reset_tzpath(to=())
+    if _set_zone is not None:
+        # What `time` took for the names of UTC when it was imported was no zone of ours.
+        _set_zone(None, None)

@@ -60,6 +60,7 @@ def start(packed):
 
 def seal(packed, run):
     """The last step: warm caches, no traces of the build."""
+    import _gp_fresh
     import _gp_rehearsal
 
     _gp_rehearsal.warm_up()
@@ -68,6 +69,7 @@ def seal(packed, run):
     gc.freeze()
     _gp_rehearsal.rehearse(run, REHEARSALS if packed else 1)
     _forget_state()
+    _gp_fresh.collect()
     if packed:
         sys.path[:] = [entry for entry in sys.path if not entry.startswith("/boot")]
     sys.path_importer_cache.clear()

@@ -40,6 +40,7 @@ typing_extensions joblib cloudpickle threadpoolctl narwhals formulaic cycler kiw
 pyparsing six
 """.split()
 
+# Files of matplotlib that are no code.
 _DATA = "/usr/local/lib/matplotlib"
 
 

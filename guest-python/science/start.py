@@ -1,8 +1,10 @@
+"""Runs once, before the snapshot."""
+
 import sys
+
 sys.path.insert(0, "/boot")
-import _gp_boot
-import _gloveport
-if _gp_boot.failures:
-    for _name, _error in sorted(_gp_boot.failures.items()):
-        print("not imported:", _name, _error, file=sys.__stderr__)
+
+import _gloveport  # noqa: E402
+import _gp_boot  # noqa: E402
+
 _gloveport.set_entry(_gp_boot.run)

@@ -27,20 +27,22 @@ pub struct Start<'a> {
     /// Python source that an adapted base runs after its start (see `making/adapter.rs`).
     code: Option<&'a str>,
     exceptions: Exceptions,
-    /// A file to keep the compiled base in, for the next snapshot of the same one.
-    compiled: Option<&'a Path>,
 }
 
 impl<'a> Start<'a> {
     /// Our own base: its start imports the shim from `boot` by itself.
     pub fn of_our_base(boot: &'a Path) -> Self {
-        let grants = vec![(boot, "/boot", FsPerms::ReadOnly)];
-        Self { init: "wizer-initialize", grants, code: None, exceptions: Exceptions::Off, compiled: None }
+        Self::of_our_base_with(vec![(boot, "/boot", FsPerms::ReadOnly)])
+    }
+
+    /// Our own base with more to see than `/boot`.
+    pub fn of_our_base_with(grants: Vec<(&'a Path, &'a str, FsPerms)>) -> Self {
+        Self { init: "wizer-initialize", grants, code: None, exceptions: Exceptions::Off }
     }
 
     /// An adapted base, that runs `code` before the snapshot.
-    pub fn of_adapted_base(grants: Vec<(&'a Path, &'a str, FsPerms)>, code: &'a str, compiled: Option<&'a Path>) -> Self {
-        Self { init: "wizer.initialize", grants, code: Some(code), exceptions: Exceptions::On, compiled }
+    pub fn of_adapted_base(grants: Vec<(&'a Path, &'a str, FsPerms)>, code: &'a str) -> Self {
+        Self { init: "wizer.initialize", grants, code: Some(code), exceptions: Exceptions::On }
     }
 }
 
@@ -55,7 +57,7 @@ async fn run_to_snapshot(base: &[u8], start: &Start<'_>) -> Result<Vec<u8>> {
     wizer.init_func(start.init);
     let (context, instrumented) = wizer.instrument(base)?;
     let engine = build_engine(start.exceptions)?;
-    let module = compile(&engine, instrumented, start.compiled)?;
+    let module = Module::new(&engine, instrumented).context("the base does not compile")?;
     let mut store = Store::new(&engine, wasi_context(start)?);
     let instance = linker(&engine)?.instantiate_async(&mut store, &module).await?;
     for export in ["_initialize", start.init] {
@@ -66,24 +68,6 @@ async fn run_to_snapshot(base: &[u8], start: &Start<'_>) -> Result<Vec<u8>> {
         run_code(&mut store, &instance, code).await?;
     }
     wizer.snapshot(&context, &mut State { store, instance }).await
-}
-
-/// Compiles the base, or takes what an earlier snapshot of it left.
-fn compile(engine: &Engine, wasm: Vec<u8>, kept: Option<&Path>) -> Result<Module> {
-    let Some(kept) = kept else {
-        return Module::new(engine, wasm).context("the base does not compile");
-    };
-    if kept.exists() {
-        #[expect(unsafe_code, reason = "wasmtime can't know where machine code comes from")]
-        // SAFETY: the caller names a file that only `serialize` below has written, in a directory of its own.
-        let module = unsafe { Module::deserialize_file(engine, kept) };
-        if let Ok(module) = module {
-            return Ok(module);
-        }
-    }
-    let module = Module::new(engine, wasm).context("the base does not compile")?;
-    std::fs::write(kept, module.serialize()?)?;
-    Ok(module)
 }
 
 /// Runs Python source in an adapted base, then makes it forget the descriptors of the build.

@@ -2,12 +2,13 @@
 //!
 //! The first line may hold what is expected beyond a success without tool calls, and options of the run:
 //! `#! {"status": "error", "kind": "script", "exit_code": 3, "made": 2, "refused": 1, "options": {"max_tool_calls": 2}}`.
+//! On the science image a case has the same output, or the one in `NAME.science.out`: those files are the list of differences.
 //! Run with `GLOVEPORT_BLESS=1` to write the `.out` files anew; read the difference before it is committed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gloveport::{Request, Status};
+use gloveport::{Request, Sandbox, Status};
 use libtest_mimic::Trial;
 use serde::Deserialize;
 
@@ -42,19 +43,25 @@ pub(crate) fn trials() -> Vec<Trial> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "py"))
         .collect();
     paths.sort();
-    paths
-        .into_iter()
-        .map(|path| {
-            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            harness::trial(format!("cases::wasi::{name}"), move || check(path))
-        })
-        .collect()
+    let mut trials = Vec::new();
+    for path in paths {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let output = path.with_extension("out");
+        let different = path.with_extension("science.out");
+        let output_of_science = if different.exists() { different } else { output.clone() };
+        let of_science = path.clone();
+        trials.push(harness::trial(format!("cases::wasi::{name}"), move || check(harness::sandbox(), path, output)));
+        trials.push(harness::science_trial(format!("cases::science::{name}"), move |sandbox| {
+            check(sandbox, of_science, output_of_science)
+        }));
+    }
+    trials
 }
 
-async fn check(path: PathBuf) {
+async fn check(sandbox: Sandbox, path: PathBuf, output: PathBuf) {
     let code = fs::read_to_string(&path).expect("a case is UTF-8");
     let expected = expected(&code);
-    let result = harness::sandbox().execute(request(&code, &expected.options)).await;
+    let result = sandbox.execute(request(&code, &expected.options)).await;
     let json: serde_json::Value = serde_json::from_str(&result.to_json()).expect("a result is JSON");
     let status = expected.status.as_deref().unwrap_or("success");
     assert_eq!(json["status"], status, "{json}");
@@ -63,7 +70,7 @@ async fn check(path: PathBuf) {
         assert_eq!(result.exit_code, Some(expected.exit_code.unwrap_or(0)), "{json}");
     }
     assert_eq!((result.tool_calls_made, result.refused_calls), (expected.made, expected.refused), "{json}");
-    compare(&path.with_extension("out"), result.output.as_ref().map_or("", |output| output.as_str()));
+    compare(&output, result.output.as_ref().map_or("", |output| output.as_str()));
 }
 
 fn expected(code: &str) -> Expected {

@@ -20,6 +20,8 @@ use super::image::{self, Expected};
 use super::{Allocation, WasiOptions};
 use crate::backend::{BackendError, ImageUsed};
 pub use crate::config::SLIM;
+#[cfg(feature = "making")]
+pub use gloveport_guest::making;
 use crate::config::ImageChoice;
 
 /// A longer manifest is none.
@@ -135,11 +137,16 @@ impl Stored {
         Loaded::new(&code, exceptions, library, used, allocation)
     }
 
-    /// Checks that this program can run it.
+    /// Checks every byte of the machine code, and that this program can run it.
     ///
     /// # Errors
-    /// When it was made by another version or for another processor.
-    pub fn try_load(&self) -> Result<(), BackendError> {
+    /// When it was made by another version or for another processor, or is not whole.
+    pub fn verify(&self) -> Result<(), BackendError> {
+        let name = &self.manifest.name;
+        let code = fs::File::open(self.directory.join(CODE)).map_err(|error| unreadable(name, &error))?;
+        if image::hash(code).map_err(|error| unreadable(name, &error))? != self.manifest.sha256 {
+            return Err(broken(name, "its machine code is not what was built"));
+        }
         self.load(Allocation::OnDemand).map(drop)
     }
 }
