@@ -201,6 +201,12 @@ pub(crate) struct RunArgs {
     /// Image to run it in: `slim`, `science`, another one that was built, the directory of one, or `auto` [default: slim]
     #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,
+    /// Write the figures that matplotlib has open at the end into this directory, as figure-1.png and so on
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print a table that is the last expression, as Markdown
+    #[arg(long)]
+    pub(crate) tables: bool,
     /// Megabytes of memory [default: 512]
     #[arg(long, value_name = "MB")]
     pub(crate) memory: Option<u64>,

@@ -7,6 +7,7 @@ mod json;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde::Serialize;
 
 use crate::backend::{ExitCause, ImageUsed, Isolation};
@@ -90,6 +91,8 @@ pub struct RunResult {
     pub isolation: Isolation,
     /// The image that ran it, where the backend has images and the script started.
     pub image: Option<ImageUsed>,
+    /// The figures that were open at the end, as PNG, if they were asked for. They are not redacted: nobody can tell what is in a picture.
+    pub figures: Vec<Bytes>,
     /// One line that helps a model not to repeat a common mistake, if it was asked for and there is one.
     pub hint: Option<Clean>,
     /// File with the whole output, cleaned, of at most 5 MB, if that is configured and `output` was cut.
@@ -126,6 +129,7 @@ pub(crate) struct Remains {
     pub(crate) spill_path: Option<Clean>,
     pub(crate) warnings: Vec<Clean>,
     pub(crate) image: Option<ImageUsed>,
+    pub(crate) figures: Vec<Bytes>,
 }
 
 impl RunResult {
@@ -147,6 +151,7 @@ impl RunResult {
             backend,
             isolation,
             image: None,
+            figures: Vec::new(),
             hint: None,
             spill_path: None,
             warnings: Vec::new(),
@@ -174,6 +179,7 @@ impl RunResult {
             spill_path,
             warnings,
             image,
+            figures,
         } = remains;
         let Worded { status, kind, exit_code, output, error } = word(&ending, &stdout.text, &stderr.text);
         Self {
@@ -192,6 +198,7 @@ impl RunResult {
             backend,
             isolation,
             image,
+            figures,
             hint,
             spill_path,
             warnings,

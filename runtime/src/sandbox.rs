@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 use crate::approval::{Approval, Subject};
-use crate::backend::{Backend, BackendError, Capabilities, Exit, ImageUsed, RunIo};
+use crate::backend::{Backend, BackendError, Capabilities, Exit, ImageUsed, RunIo, Show};
 use crate::config::Config;
 use crate::dispatch::{DispatchConfig, DispatchLimits, Dispatcher, EnabledTools, RunClock, ToolSet};
 use crate::job::{Grant, Job};
@@ -133,7 +133,8 @@ impl Sandbox {
         });
         let capture = Capture::new(&inner.config.output, &inner.redactor, controls.live.clone());
         let warnings = resolved.warnings.iter().map(|text| inner.redactor.clean(text)).collect();
-        Ok(Run { inner: Arc::clone(inner), job, clock, dispatcher, capture, warnings, image: Arc::default() })
+        let show = Arc::new(Show::new(request.figures.min(Request::MAX_FIGURES), request.tables));
+        Ok(Run { inner: Arc::clone(inner), job, clock, dispatcher, capture, warnings, image: Arc::default(), show })
     }
 
     /// A backend that does not seal a script off runs none that nobody approved.
@@ -206,6 +207,7 @@ struct Run {
     capture: Arc<Capture>,
     warnings: Vec<Clean>,
     image: Arc<OnceLock<ImageUsed>>,
+    show: Arc<Show>,
 }
 
 impl Run {
@@ -236,6 +238,7 @@ impl Run {
                 spill_path,
                 warnings: self.warnings,
                 image: self.image.get().cloned(),
+                figures: self.show.take(),
             },
         )
     }
@@ -260,8 +263,12 @@ impl Run {
     async fn watch(&self, controls: &Controls) -> Ended {
         let backend = Arc::clone(&self.inner.backend);
         let job = self.job.clone();
-        let io =
-            RunIo { output: self.capture.clone(), calls: self.dispatcher.port(), image: Arc::clone(&self.image) };
+        let io = RunIo {
+            output: self.capture.clone(),
+            calls: self.dispatcher.port(),
+            image: Arc::clone(&self.image),
+            show: Arc::clone(&self.show),
+        };
         let mut task = AbortOnDrop(tokio::spawn(async move { backend.run(&job, io).await }));
         let mut live = tokio::time::interval(LIVE_TICK);
         live.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -8,8 +8,10 @@
 mod cases;
 mod harness;
 mod hostile;
+mod images;
 mod library;
 mod lifecycle;
+mod packages;
 mod seal;
 mod tool_calls;
 
@@ -22,8 +24,10 @@ fn main() -> ExitCode {
     let trials: Vec<Trial> = [
         cases::trials(),
         hostile::trials(),
+        images::trials(),
         library::trials(),
         lifecycle::trials(),
+        packages::trials(),
         seal::trials(),
         tool_calls::trials(),
     ]

@@ -1,5 +1,6 @@
 //! `gloveport run`.
 
+mod figures;
 mod live;
 mod signals;
 
@@ -83,7 +84,9 @@ fn request(args: &RunArgs, source: Source) -> Request {
         .args(args.args.iter().cloned())
         .list_tool_calls(args.calls)
         // A person always gets the hint; a program's object only grows by what it asked for.
-        .hints(args.hints || !args.json);
+        .hints(args.hints || !args.json)
+        .figures(if args.out.is_some() { Request::MAX_FIGURES } else { 0 })
+        .tables(args.tables);
     request.timeout = args.scope.timeout;
     request.max_tool_calls = args.scope.max_tool_calls;
     request.mode.clone_from(&args.scope.mode);
@@ -107,6 +110,9 @@ fn execute(
     let signal = signals::watch(&runtime, &cancel);
     let controls = Controls { cancel: Some(cancel), live: live.as_ref().map(Live::callback) };
     let result = runtime.block_on(sandbox.execute_with(request, controls));
+    if let Some(directory) = &args.out {
+        figures::write(&result.figures, &host.cwd.join(directory))?;
+    }
     let exit = match &live {
         None => show_json(&result),
         Some(live) => show(&result, live, args, host),

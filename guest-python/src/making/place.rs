@@ -125,3 +125,76 @@ pub fn remove(place: &Place, name: &str) -> Result<bool, MakeError> {
     place.sweep().map_err(failed)?;
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stored::{FORMAT, MANIFEST};
+
+    fn manifest(sha256: &str) -> Manifest {
+        Manifest {
+            format: FORMAT,
+            name: "mine".to_owned(),
+            from: "slim".to_owned(),
+            python: "3.13".to_owned(),
+            sha256: sha256.repeat(64),
+            bytes: 0,
+            exceptions: false,
+            library: false,
+            memory: 0,
+            modules: Vec::new(),
+            compiler: String::new(),
+            snapshot_sha256: String::new(),
+            inputs: Vec::new(),
+        }
+    }
+
+    fn entries(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn two_builds_at_once_are_one_too_many() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Place::lock(dir.path()).unwrap();
+        let second = Place::lock(dir.path()).unwrap_err();
+        assert!(second.to_string().starts_with("another build of an image is under way in "), "{second}");
+        drop(first);
+        Place::lock(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_build_that_was_killed_leaves_nothing_to_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::lock(dir.path()).unwrap();
+        let work = place.work().unwrap();
+        fs::write(work.path().join("half"), "x").unwrap();
+        // A killed process drops nothing.
+        std::mem::forget(work);
+        drop(place);
+        assert_eq!(entries(dir.path()).len(), 2);
+        let place = Place::lock(dir.path()).unwrap();
+        assert_eq!(entries(dir.path()), [LOCK]);
+        place.work().unwrap().publish(&manifest("a")).unwrap();
+        assert_eq!(entries(dir.path()), [LOCK, "mine", "mine-aaaaaaaaaaaa"]);
+    }
+
+    #[test]
+    fn a_new_image_takes_the_name_and_the_old_one_stays_for_its_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::lock(dir.path()).unwrap();
+        for hash in ["a", "b", "b"] {
+            let work = place.work().unwrap();
+            fs::write(work.path().join(MANIFEST), hash).unwrap();
+            work.publish(&manifest(hash)).unwrap();
+        }
+        assert_eq!(entries(dir.path()), [LOCK, "mine", "mine-aaaaaaaaaaaa", "mine-bbbbbbbbbbbb"]);
+        assert_eq!(fs::read_link(dir.path().join("mine")).unwrap(), Path::new("mine-bbbbbbbbbbbb"));
+        assert!(remove(&place, "mine").unwrap());
+        assert!(!remove(&place, "mine").unwrap());
+        assert_eq!(entries(dir.path()), [LOCK]);
+    }
+}

@@ -166,3 +166,56 @@ fn unpack(archive: &mut ZipArchive<Cursor<Vec<u8>>>, folder: &Path, path: &Path)
 fn damaged(path: &Path, error: &zip::result::ZipError) -> MakeError {
     MakeError::Input(format!("{} is no whole wheel: {error}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn wheel(names: &[&str]) -> Vec<u8> {
+        let mut bytes = Cursor::new(Vec::new());
+        let mut writer = zip::ZipWriter::new(&mut bytes);
+        for name in names {
+            writer.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+            writer.write_all(b"x = 1\n").unwrap();
+        }
+        writer.finish().unwrap();
+        bytes.into_inner()
+    }
+
+    fn added(bytes: &[u8]) -> Result<Vec<String>, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("some.whl");
+        fs::write(&path, bytes).unwrap();
+        add(&path, &dir.path().join("site")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_pure_wheel_gives_its_modules() {
+        let bytes = wheel(&["pack/__init__.py", "pack/part.py", "single.py", "pack-1.0.dist-info/METADATA"]);
+        assert_eq!(added(&bytes).unwrap(), ["pack", "single"]);
+    }
+
+    #[test]
+    fn native_code_and_paths_that_lead_out_are_refused() {
+        let native = added(&wheel(&["pack/__init__.py", "pack/fast.cpython-313-x86_64-linux-gnu.so"])).unwrap_err();
+        assert!(native.contains("carries native code (pack/fast.cpython-313-x86_64-linux-gnu.so)"), "{native}");
+        assert!(added(&wheel(&["../evil.py"])).unwrap_err().ends_with("has a file outside its folder"));
+    }
+
+    #[test]
+    fn a_cut_wheel_is_refused() {
+        let bytes = wheel(&["pack/__init__.py"]);
+        assert!(added(&bytes[..bytes.len() / 2]).unwrap_err().contains("is no whole wheel"));
+    }
+
+    #[test]
+    fn a_package_with_another_hash_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(PACKAGE_FILE);
+        fs::write(&path, b"half of it").unwrap();
+        let error = Package::open(&path).err().unwrap().to_string();
+        assert!(error.contains("has the SHA-256 ") && error.contains(PACKAGE_SHA256), "{error}");
+    }
+}

@@ -4,7 +4,7 @@
 //! half a millisecond. That happens only when a built image has a module whose name stands somewhere in the script.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::engine::{Loaded, Shared};
 use super::images::Stored;
@@ -54,7 +54,7 @@ pub(super) async fn choose(shared: &Shared, job: &Job, calls: &CallPort) -> Resu
 
 async fn imports(shared: &Shared, image: &Loaded, job: &Job, calls: CallPort) -> Result<HashSet<String>, BackendError> {
     let names = Arc::new(Names::default());
-    let io = RunIo { output: names.clone(), calls, image: Arc::new(OnceLock::new()) };
+    let io = RunIo { output: names.clone(), calls, image: Arc::default(), show: Arc::default() };
     let parsing = Job {
         code: Arc::from(PARSER),
         args: vec![job.code.to_string()],

@@ -113,7 +113,8 @@ fn config(allocation: Allocation, exceptions: Exceptions) -> wasmtime::Config {
             .table_keep_resident(POOL_KEEP_RESIDENT)
             .max_unused_warm_slots(slots);
         if exceptions == Exceptions::On {
-            pool.total_gc_heaps(slots);
+            // The heap of exceptions lies in a memory of its own.
+            pool.total_gc_heaps(slots).total_memories(slots.saturating_mul(2));
         }
         if cfg!(target_os = "linux") {
             pool.pagemap_scan(wasmtime::Enabled::Auto);

@@ -17,7 +17,7 @@ use super::limiter::MemoryLimiter;
 use super::private_dir::{PrivateDirs, ScratchSpace};
 use super::streams::{GuestStreams, SinkStream};
 use super::syscalls::HOSTCALL_BYTES;
-use crate::backend::{BackendError, Exit, ExitCause, RunIo, Stream};
+use crate::backend::{BackendError, Exit, ExitCause, RunIo, Show, Stream};
 use crate::job::{Grant, Job, Mode};
 
 /// Exit code of a process that died of `abort()`.
@@ -44,7 +44,7 @@ pub(super) async fn run_in(shared: &Shared, image: &Loaded, job: &Job, io: RunIo
     let layout = Layout::new(job, &private, image.library.as_deref());
     let store = new_store(image, job, &io, &layout)?;
     let mut running = Running { store, private };
-    let cause = running.execute(image, job, &layout).await?;
+    let cause = running.execute(image, job, &layout, &io.show).await?;
     running.private.ended_by_itself();
     Ok(Exit { cause })
 }
@@ -90,12 +90,18 @@ impl Drop for Running {
 }
 
 impl Running {
-    async fn execute(&mut self, image: &Loaded, job: &Job, layout: &Layout) -> Result<ExitCause, BackendError> {
+    async fn execute(
+        &mut self,
+        image: &Loaded,
+        job: &Job,
+        layout: &Layout,
+        show: &Show,
+    ) -> Result<ExitCause, BackendError> {
         let instance = match image.guest.instantiate_async(&mut self.store).await {
             Ok(instance) => instance,
             Err(error) => return Err(instantiation_error(error, job)),
         };
-        let outcome = self.call(&instance, &argument(job, layout)?).await;
+        let outcome = self.call(&instance, &argument(job, layout, show)?).await;
         Ok(self.judge(outcome))
     }
 
@@ -192,6 +198,7 @@ fn new_store(image: &Loaded, job: &Job, io: &RunIo, layout: &Layout) -> Result<S
                 answer_bytes: job.limits.answer_bytes,
                 outstanding: job.limits.outstanding_calls,
             },
+            io.show.clone(),
         ),
         streams: GuestStreams::new(io.output.clone()),
         files: FileBudget::new(&job.limits),
@@ -213,7 +220,7 @@ fn new_store(image: &Loaded, job: &Job, io: &RunIo, layout: &Layout) -> Result<S
 }
 
 /// The argument of `gloveport_run`.
-fn argument(job: &Job, layout: &Layout) -> Result<Bytes, BackendError> {
+fn argument(job: &Job, layout: &Layout, show: &Show) -> Result<Bytes, BackendError> {
     #[derive(Serialize)]
     struct Header<'a> {
         argv: Vec<&'a str>,
@@ -224,6 +231,10 @@ fn argument(job: &Job, layout: &Layout) -> Result<Bytes, BackendError> {
         tools: &'a str,
         tz: Option<&'a str>,
         project: bool,
+        #[serde(skip_serializing_if = "is_zero")]
+        figures: usize,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        tables: bool,
     }
     let header = Header {
         argv: std::iter::once(job.filename.as_str()).chain(job.args.iter().map(String::as_str)).collect(),
@@ -234,6 +245,8 @@ fn argument(job: &Job, layout: &Layout) -> Result<Bytes, BackendError> {
         tools: &job.tools.json,
         tz: job.timezone.as_deref(),
         project: job.mode == Mode::Project,
+        figures: show.figures,
+        tables: show.tables,
     };
     let too_long = |_| BackendError::internal("the run's header does not fit");
     let header = serde_json::to_vec(&header)
@@ -243,6 +256,11 @@ fn argument(job: &Job, layout: &Layout) -> Result<Bytes, BackendError> {
     argument.extend_from_slice(&header);
     argument.extend_from_slice(job.code.as_bytes());
     Ok(argument.freeze())
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 fn instantiation_error(error: Error, job: &Job) -> BackendError {
