@@ -64,12 +64,13 @@ def seal(packed, run):
     import _gp_rehearsal
 
     _gp_rehearsal.warm_up()
+    # Before freezing: the collector no longer lists what is frozen.
+    _gp_fresh.collect()
     # Frozen already, so that the collections at the end of each rehearsal only look at what it made.
     gc.collect()
     gc.freeze()
     _gp_rehearsal.rehearse(run, REHEARSALS if packed else 1)
     _forget_state()
-    _gp_fresh.collect()
     if packed:
         sys.path[:] = [entry for entry in sys.path if not entry.startswith("/boot")]
     sys.path_importer_cache.clear()
