@@ -8,7 +8,7 @@ mod engine;
 #[path = "build/inputs.rs"]
 mod inputs;
 #[path = "src/snapshot.rs"]
-#[expect(dead_code, unreachable_pub, reason = "the library that shares this file uses all of it")]
+#[expect(dead_code, reason = "the library that shares this file uses all of it")]
 mod snapshot;
 
 use std::fmt::Write as _;

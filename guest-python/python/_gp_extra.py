@@ -5,6 +5,8 @@ import sys
 import types
 from importlib._bootstrap_external import PathFinder
 
+import _gp_imports as imports
+
 _ORDER = "/boot/extra.json"
 _PREPARE = "/boot/prepare.py"
 # Where the packages lie, while the snapshot is made and in each run.
@@ -33,6 +35,8 @@ def apply():
         __import__(name)
     if order["run"]:
         _prepare()
+    # They are part of the image, and stay when a script's own modules go.
+    imports.keep_modules()
 
 
 def _prepare():

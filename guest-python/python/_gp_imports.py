@@ -85,6 +85,13 @@ def forget_workspace_modules():
         sys.modules.pop(name, None)
 
 
+def keep_modules():
+    """Makes the modules that were loaded so far part of the library."""
+    global _workspace_used
+    _workspace_modules.clear()
+    _workspace_used = False
+
+
 def compile_async(data, filename, top_level=False):
     """Compiles a source that mentions async code: calls that are awaited run concurrently on the host."""
     return awaiting.compile_source(data, filename, top_level)

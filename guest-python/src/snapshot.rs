@@ -12,14 +12,14 @@ use wasmtime_wizer::{InstanceState, SnapshotVal, ValType, Wizer};
 use crate::engine::{self, Exceptions};
 
 /// The instant, in seconds since 1970, that the guest reads before the snapshot. Fixed, so that the same inputs give the same image.
-const SNAPSHOT_TIME: Duration = Duration::from_secs(1_767_225_600);
+pub(crate) const SNAPSHOT_TIME: Duration = Duration::from_secs(1_767_225_600);
 
 /// Opcode and refusal of the host call, see ABI.md.
 const OP_OUTPUT: u8 = 5;
 const ERR_MALFORMED: i32 = -1;
 
 /// How a base is brought to the point of its snapshot.
-pub struct Start<'a> {
+pub(crate) struct Start<'a> {
     /// The export that starts the interpreter.
     init: &'static str,
     /// Host directories, the names that the guest sees, and what it may do there.
@@ -31,23 +31,24 @@ pub struct Start<'a> {
 
 impl<'a> Start<'a> {
     /// Our own base: its start imports the shim from `boot` by itself.
-    pub fn of_our_base(boot: &'a Path) -> Self {
+    #[allow(dead_code, reason = "the build script takes this one, the library the next")]
+    pub(crate) fn of_our_base(boot: &'a Path) -> Self {
         Self::of_our_base_with(vec![(boot, "/boot", FsPerms::ReadOnly)])
     }
 
     /// Our own base with more to see than `/boot`.
-    pub fn of_our_base_with(grants: Vec<(&'a Path, &'a str, FsPerms)>) -> Self {
+    pub(crate) fn of_our_base_with(grants: Vec<(&'a Path, &'a str, FsPerms)>) -> Self {
         Self { init: "wizer-initialize", grants, code: None, exceptions: Exceptions::Off }
     }
 
     /// An adapted base, that runs `code` before the snapshot.
-    pub fn of_adapted_base(grants: Vec<(&'a Path, &'a str, FsPerms)>, code: &'a str) -> Self {
+    pub(crate) fn of_adapted_base(grants: Vec<(&'a Path, &'a str, FsPerms)>, code: &'a str) -> Self {
         Self { init: "wizer.initialize", grants, code: Some(code), exceptions: Exceptions::On }
     }
 }
 
 /// Takes the snapshot of `base`.
-pub fn take(base: &[u8], start: &Start<'_>) -> Result<Vec<u8>> {
+pub(crate) fn take(base: &[u8], start: &Start<'_>) -> Result<Vec<u8>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(run_to_snapshot(base, start))
 }

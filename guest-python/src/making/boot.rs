@@ -63,6 +63,10 @@ impl Boot {
             Base::Science(wheel) => boot.lay_science(wheel, library)?,
         }
         boot.lay_extra(recipe, library)?;
+        settle(boot.folder.path())?;
+        if boot.library {
+            settle(library)?;
+        }
         Ok(boot)
     }
 
@@ -162,6 +166,27 @@ impl Boot {
         }
         Ok(())
     }
+}
+
+/// Gives everything in a folder the same time: the guest sees times of files, and the same inputs are to give the same snapshot.
+fn settle(folder: &Path) -> Result<(), MakeError> {
+    let settle_one = |path: &Path| fs::File::open(path)?.set_modified(std::time::UNIX_EPOCH + snapshot::SNAPSHOT_TIME);
+    let walk = || -> std::io::Result<()> {
+        let mut folders = vec![folder.to_path_buf()];
+        while let Some(next) = folders.pop() {
+            for entry in fs::read_dir(&next)? {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    folders.push(entry.path());
+                } else {
+                    settle_one(&entry.path())?;
+                }
+            }
+            settle_one(&next)?;
+        }
+        Ok(())
+    };
+    walk().map_err(|source| MakeError::File { what: "times of files can't be set".to_owned(), source })
 }
 
 /// The top-level modules of the science image, from the list that the slim image's hints are made of.
