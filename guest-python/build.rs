@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use inputs::Inputs;
-use snapshot::Start;
 use sha2::{Digest, Sha256};
+use snapshot::Start;
 use wasmtime::error::Context as _;
 use wasmtime::{Engine, Result, bail};
 

@@ -3,7 +3,10 @@
 //! [`build`] is the list of steps: lock the folder of images, gather the inputs, take the snapshot, compile it, put it in its place. Whatever happens in
 //! between, the images that were there stay whole: a new one lies in a folder of its own until the last step, which renames a link.
 
-#![expect(clippy::disallowed_methods, reason = "images are made from files that the user names, in a folder of our own")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "images are made from files that the user names, in a folder of our own"
+)]
 
 mod adapter;
 mod boot;
@@ -144,7 +147,8 @@ fn precompile(wasm: &[u8], exceptions: Exceptions) -> Result<Vec<u8>, MakeError>
 /// Megabytes of memory that an instance starts with.
 fn memory_of(wasm: &[u8]) -> Result<u64, MakeError> {
     for payload in wasmparser::Parser::new(0).parse_all(wasm) {
-        let payload = payload.map_err(|error| MakeError::Guest { step: "reading the snapshot", source: error.into() })?;
+        let payload =
+            payload.map_err(|error| MakeError::Guest { step: "reading the snapshot", source: error.into() })?;
         if let wasmparser::Payload::MemorySection(memories) = payload {
             let pages = memories.into_iter().flatten().map(|memory| memory.initial).sum::<u64>();
             return Ok((pages << 16) >> 20);

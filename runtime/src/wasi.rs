@@ -72,7 +72,13 @@ impl WasiOptions {
             .or_else(|| directory("HOME").map(|home| home.join(".cache")))
             .map_or_else(|| temporary.join(format!("gloveport-cache-{user}")), |cache| cache.join("gloveport"));
         let scratch_dir = temporary.join(format!("gloveport-{user}"));
-        Self { cache_dir, scratch_dir, allocation: Allocation::OnDemand, max_concurrent: DEFAULT_CONCURRENT, image: ImageChoice::Slim }
+        Self {
+            cache_dir,
+            scratch_dir,
+            allocation: Allocation::OnDemand,
+            max_concurrent: DEFAULT_CONCURRENT,
+            image: ImageChoice::Slim,
+        }
     }
 }
 

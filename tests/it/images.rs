@@ -92,7 +92,8 @@ async fn named(sandbox: Sandbox) {
 fn missing() {
     let image = ImageChoice::Named("absent".to_owned());
     let error = WasiBackend::new(&WasiOptions { image, ..options(Allocation::OnDemand) }).err().expect("no backend");
-    let text = "there is no image absent; `gloveport image build absent` makes it, `gloveport image list` shows what is there";
+    let text =
+        "there is no image absent; `gloveport image build absent` makes it, `gloveport image list` shows what is there";
     assert_eq!(error.to_string(), text);
 }
 

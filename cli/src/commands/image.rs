@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use gloveport::config::ImageChoice;
 use gloveport::wasi::WasiOptions;
-use gloveport::wasi::images::making::{self, Base, MEMORY_GIB, MakeError, PACKAGE, PACKAGE_VERSION, Place, Recipe, SCIENCE};
+use gloveport::wasi::images::making::{
+    self, Base, MEMORY_GIB, MakeError, PACKAGE, PACKAGE_VERSION, Place, Recipe, SCIENCE,
+};
 use gloveport::wasi::images::{self, SLIM, Stored};
 
 use crate::Host;

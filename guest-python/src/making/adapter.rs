@@ -288,7 +288,8 @@ impl Edit<'_> {
         if index != self.host_call {
             return Ok(body.to_vec());
         }
-        let mut reader = wasmparser::FunctionBody::new(wasmparser::BinaryReader::new(body, 0)).get_operators_reader()?;
+        let mut reader =
+            wasmparser::FunctionBody::new(wasmparser::BinaryReader::new(body, 0)).get_operators_reader()?;
         while !reader.eof() {
             let (operator, at) = reader.read_with_offset()?;
             if matches!(operator, wasmparser::Operator::Call { function_index } if function_index == self.door) {
@@ -415,7 +416,13 @@ impl Edit<'_> {
         // The pointers to the entries go to a block that is freed at once: the entries lie one behind the other.
         scratch(code, 8);
         scratch(code, 0);
-        code.i32_load(word(0)).i32_const(4).i32_mul().i32_const(4).i32_add().call(self.callees.malloc).i32_store(word(0));
+        code.i32_load(word(0))
+            .i32_const(4)
+            .i32_mul()
+            .i32_const(4)
+            .i32_add()
+            .call(self.callees.malloc)
+            .i32_store(word(0));
         scratch(code, 8);
         code.i32_load(word(0)).local_get(copy).call(self.callees.environ_get).drop();
         scratch(code, 8);
@@ -499,7 +506,13 @@ impl Edit<'_> {
         code.block(BlockType::Empty).loop_(BlockType::Empty);
         code.local_get(high).local_get(low).i32_sub().i32_const(1).i32_le_s().br_if(1);
         code.local_get(low).local_get(high).i32_add().i32_const(1).i32_shr_u().local_tee(middle);
-        code.i32_const(ZONE_ENTRY).i32_mul().i32_const(ZONE_HEADER).i32_add().local_get(table).i32_add().local_set(entry);
+        code.i32_const(ZONE_ENTRY)
+            .i32_mul()
+            .i32_const(ZONE_HEADER)
+            .i32_add()
+            .local_get(table)
+            .i32_add()
+            .local_set(entry);
         code.local_get(seconds);
         // A local time is compared by the offset that holds until the transition.
         code.local_get(is_local).if_(BlockType::Result(ValType::I64));

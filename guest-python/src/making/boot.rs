@@ -150,8 +150,7 @@ impl Boot {
         }
         grants.push((self.tmp.path(), "/tmp", FsPerms::ReadWrite));
         let code = std::str::from_utf8(file_of(SCIENCE, START)).unwrap_or_default();
-        let start =
-            if self.adapted { Start::of_adapted_base(grants, code) } else { Start::of_our_base_with(grants) };
+        let start = if self.adapted { Start::of_adapted_base(grants, code) } else { Start::of_our_base_with(grants) };
         snapshot::take(&self.base, &start)
             .map_err(|source| MakeError::Guest { step: "starting Python before the snapshot", source })
     }

@@ -19,10 +19,10 @@ use super::engine::Loaded;
 use super::image::{self, Expected};
 use super::{Allocation, WasiOptions};
 use crate::backend::{BackendError, ImageUsed};
+use crate::config::ImageChoice;
 pub use crate::config::SLIM;
 #[cfg(feature = "making")]
 pub use gloveport_guest::making;
-use crate::config::ImageChoice;
 
 /// A longer manifest is none.
 const MAX_MANIFEST: u64 = 1 << 20;
@@ -50,9 +50,13 @@ pub fn list(cache_dir: &Path) -> Vec<Stored> {
     let entries = fs::read_dir(directory(cache_dir)).into_iter().flatten().flatten();
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
     let names = links.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut found: Vec<Stored> = names.filter_map(|name| {
-        find(cache_dir, &name).inspect_err(|error| tracing::warn!(%error, image = name, "an image can't be read")).ok()
-    }).collect();
+    let mut found: Vec<Stored> = names
+        .filter_map(|name| {
+            find(cache_dir, &name)
+                .inspect_err(|error| tracing::warn!(%error, image = name, "an image can't be read"))
+                .ok()
+        })
+        .collect();
     found.sort_by(|a, b| a.manifest.name.cmp(&b.manifest.name));
     found
 }
@@ -63,7 +67,9 @@ pub fn list(cache_dir: &Path) -> Vec<Stored> {
 /// When there is none, or what is there is not whole.
 pub fn find(cache_dir: &Path, name: &str) -> Result<Stored, BackendError> {
     let missing = || {
-        BackendError::setup(format!("there is no image {name}; `gloveport image build {name}` makes it, `gloveport image list` shows what is there"))
+        BackendError::setup(format!(
+            "there is no image {name}; `gloveport image build {name}` makes it, `gloveport image list` shows what is there"
+        ))
     };
     let images = directory(cache_dir);
     let target = match fs::read_link(images.join(name)) {
@@ -85,6 +91,8 @@ pub fn find(cache_dir: &Path, name: &str) -> Result<Stored, BackendError> {
 /// When the directory holds none that this version can read, or other users can change it.
 pub fn read(directory: &Path) -> Result<Stored, BackendError> {
     let shown = directory.display().to_string();
+    // The name may be a link, as a built image's is; what counts is who can change the directory.
+    let directory = &directory.canonicalize().map_err(|error| unreadable(&shown, &error))?;
     for path in [directory.to_path_buf(), directory.join(MANIFEST)] {
         let meta = fs::symlink_metadata(&path).map_err(|error| unreadable(&shown, &error))?;
         if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & OTHERS_WRITE != 0 {

@@ -319,7 +319,8 @@ fn private_kib() -> Outcome<u64> {
 /// Jobs with packages, against native Python with the same packages: `GLOVEPORT_BENCH_PYTHON` names it.
 fn science(runtime: &tokio::runtime::Runtime, on_demand: &Sandbox, pooled: &Sandbox) -> Outcome<()> {
     let Ok(native) = std::env::var("GLOVEPORT_BENCH_PYTHON") else { return Ok(()) };
-    let small = "import numpy as np, pandas as pd\nprint(pd.DataFrame({'a': np.arange(9) % 3, 'b': 1.0}).groupby('a').sum())";
+    let small =
+        "import numpy as np, pandas as pd\nprint(pd.DataFrame({'a': np.arange(9) % 3, 'b': 1.0}).groupby('a').sum())";
     let (mut fresh, mut slots, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     for i in 0..60 {
         for (sandbox, times) in [(on_demand, &mut fresh), (pooled, &mut slots)] {
