@@ -7,7 +7,8 @@
 mod engine;
 #[path = "build/inputs.rs"]
 mod inputs;
-#[path = "build/snapshot.rs"]
+#[path = "src/snapshot.rs"]
+#[expect(dead_code, reason = "the library that shares this file uses all of it")]
 mod snapshot;
 
 use std::fmt::Write as _;
@@ -16,6 +17,7 @@ use std::time::Instant;
 
 use inputs::Inputs;
 use sha2::{Digest, Sha256};
+use snapshot::Start;
 use wasmtime::error::Context as _;
 use wasmtime::{Engine, Result, bail};
 
@@ -31,6 +33,7 @@ fn main() -> Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=src/engine.rs");
+    println!("cargo::rerun-if-changed=src/snapshot.rs");
     println!("cargo::rerun-if-env-changed={CPU_VARIABLE}");
 
     let mut stages = Stages::new();
@@ -41,7 +44,7 @@ fn main() -> Result<()> {
     }
     let boot = inputs.unpack_boot_folder(&out)?;
     stages.done("unpack");
-    let wasm = snapshot::take(inputs.base_wasm(), boot.path())?;
+    let wasm = snapshot::take(inputs.base_wasm(), &Start::of_our_base(boot.path()))?;
     stages.done("snapshot");
     let code = precompile(&wasm)?;
     stages.done("compile");
@@ -58,7 +61,7 @@ fn main() -> Result<()> {
 
 /// Compiles the snapshot with the configuration that the runtime loads it with.
 fn precompile(wasm: &[u8]) -> Result<Vec<u8>> {
-    let mut config = engine::config();
+    let mut config = engine::config(engine::Exceptions::Off);
     let target = std::env::var("TARGET").context("TARGET is not set")?;
     let host = std::env::var("HOST").context("HOST is not set")?;
     match std::env::var(CPU_VARIABLE).as_deref() {
@@ -91,7 +94,29 @@ fn generated_source(inputs: &Inputs, code: &[u8]) -> Result<String> {
         writeln!(text, "    Source {{ path: {path:?}, sha256: {:?} }},", hex(&Sha256::digest(data)))?;
     }
     writeln!(text, "];")?;
+    embedded(&mut text, "SHIM", "python")?;
+    embedded(&mut text, "SCIENCE", "science")?;
     Ok(text)
+}
+
+/// The Python files of a folder with their contents, for images that are made at run time.
+fn embedded(text: &mut String, constant: &str, folder: &str) -> Result<()> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot list {folder}"))? {
+        let name = entry?.file_name().into_string().map_err(|_| wasmtime::Error::msg("a file name is not UTF-8"))?;
+        if name.ends_with(".py") {
+            names.push(name);
+        }
+    }
+    names.sort();
+    writeln!(text, "\n#[cfg(feature = \"making\")]\npub(crate) const {constant}: &[(&str, &[u8])] = &[")?;
+    for name in names {
+        println!("cargo::rerun-if-changed={folder}/{name}");
+        let path = format!("concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/{folder}/{name}\")");
+        writeln!(text, "    ({name:?}, include_bytes!({path})),")?;
+    }
+    writeln!(text, "];")?;
+    Ok(())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -74,6 +74,16 @@ Example:
   command = [\"python3\", \"tools/lookup.py\"]
   schema = { type = \"object\", properties = { word = { type = \"string\" } }, required = [\"word\"] }";
 
+#[cfg(feature = "wasi")]
+const IMAGE_HELP: &str = "\
+Examples:
+  gloveport image build science                                  numpy, pandas, scipy, matplotlib and more (about two minutes)
+  gloveport run --image science -c 'import pandas; print(pandas.__version__)'
+  gloveport image build mine --wheel rich.whl --import rich      pure-Python packages, imported beforehand
+  gloveport image build mine --from science --run prepare.py     data that prepare.py loads: `from prepared import table`
+
+Images lie in the cache ($XDG_CACHE_HOME/gloveport/images or ~/.cache/gloveport/images).";
+
 /// The command line.
 #[derive(Debug, Parser)]
 #[command(name = "gloveport", version, about = ABOUT, after_help = EXAMPLES, max_term_width = 120, subcommand_required = true)]
@@ -112,8 +122,59 @@ pub(crate) enum Command {
     /// Show the settings in force and where they come from
     #[command(after_help = CONFIG_HELP)]
     Config(ConfigArgs),
+    /// Build and manage images: Python with packages, ready to start
+    #[cfg(feature = "wasi")]
+    #[command(after_help = IMAGE_HELP)]
+    Image {
+        /// What to do
+        #[command(subcommand)]
+        action: ImageAction,
+    },
     /// Print completions for a shell
     Completions(CompletionArgs),
+}
+
+/// `gloveport image`.
+#[cfg(feature = "wasi")]
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImageAction {
+    /// Make an image
+    Build(ImageBuildArgs),
+    /// List the images that are there
+    List,
+    /// Remove an image
+    Remove {
+        /// Its name
+        name: String,
+    },
+    /// Check that images are what was built, and that this program can run them
+    Verify {
+        /// Its name; all when absent
+        name: Option<String>,
+    },
+}
+
+/// `gloveport image build`.
+#[cfg(feature = "wasi")]
+#[derive(Debug, Args)]
+pub(crate) struct ImageBuildArgs {
+    /// `science`, or a name of your own
+    pub(crate) name: String,
+    /// Wheel of an image of your own: a file with pure Python only. Repeatable. For `science`: the package's file, in place of a download
+    #[arg(long, value_name = "FILE")]
+    pub(crate) wheel: Vec<PathBuf>,
+    /// What an image of your own starts from: `slim` or `science` [default: slim]
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) from: Option<String>,
+    /// With `--from science`: the package's file, in place of a download
+    #[arg(long, value_name = "FILE")]
+    pub(crate) science_wheel: Option<PathBuf>,
+    /// Modules to import beforehand, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) import: Vec<String>,
+    /// Script to run beforehand; scripts find its names in the module `prepared`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) run: Option<PathBuf>,
 }
 
 /// What scripts may do; shared by the commands that need to know.
@@ -125,8 +186,9 @@ pub(crate) struct ScopeArgs {
     /// Where --backend ssh connects to: user@host, or a name from the ssh configuration
     #[arg(long, value_name = "USER@HOST")]
     pub(crate) host: Option<String>,
-    /// Image of --backend docker [default: python:3.13-slim]
-    #[arg(long, value_name = "NAME")]
+    /// Image to run it in: `slim`, `science`, another one that was built, the directory of one, or `auto` [default: slim];
+    /// with --backend docker the name of a container image [default: python:3.13-slim]
+    #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,
     /// Tools that the script may call, separated by commas; `none` for none
     #[arg(long, value_name = "LIST")]
@@ -183,6 +245,12 @@ pub(crate) struct RunArgs {
     pub(crate) code: Option<OsString>,
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
+    /// Write the figures that matplotlib has open at the end into this directory, as figure-1.png and so on
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print a table that is the last expression, as Markdown
+    #[arg(long)]
+    pub(crate) tables: bool,
     /// Megabytes of memory [default: 512]
     #[arg(long, value_name = "MB", value_parser = whole_number)]
     pub(crate) memory: Option<u64>,

@@ -141,8 +141,15 @@ fn apply(scope: &ScopeArgs, config: &mut Config) -> Result<(), Complaint> {
         config.ssh.host.clone_from(name);
     }
     if let Some(image) = &scope.image {
-        only_with(config, BackendKind::Docker, "--image")?;
-        config.docker.image.clone_from(image);
+        match config.backend {
+            BackendKind::Wasi => {
+                config.image = image.parse().map_err(|problem| Complaint::usage(format!("--image: {problem}")))?;
+            }
+            BackendKind::Docker => config.docker.image.clone_from(image),
+            BackendKind::Ssh | BackendKind::Local | BackendKind::Command => {
+                return Err(Complaint::usage("--image goes with --backend wasi or docker"));
+            }
+        }
     }
     Ok(())
 }

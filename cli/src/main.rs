@@ -61,6 +61,8 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(args, &cli.global, &host),
         Command::Env(args) => commands::env::run(args, &cli.global, &host),
         Command::Config(args) => commands::config::run(args, &cli.global, &host),
+        #[cfg(feature = "wasi")]
+        Command::Image { action } => commands::image::run(action, &host),
         Command::Completions(args) => commands::completions::run(args),
     };
     done.unwrap_or_else(|error| terminal::complain(&error)).into()

@@ -23,6 +23,10 @@ import _gp_warm  # noqa: E402
 
 failures = _gp_warm.start(PACKED)
 
+import _gp_extra  # noqa: E402
+
+_gp_extra.apply()
+
 from _gp_run import finish, prepare, run  # noqa: E402
 
 _gp_warm.seal(PACKED, run)

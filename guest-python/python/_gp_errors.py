@@ -59,6 +59,25 @@ def hide_shim_frames():
         return original(klass, _shown(frame_gen), **options)
 
     traceback.StackSummary._extract_from_extended_frame_gen = classmethod(extract)
+    if sys.version_info >= (3, 15):
+        _drop_advice_about_site()
+
+
+# What CPython 3.15 adds to the text of a ModuleNotFoundError where `site` was not imported.
+_SITE_ADVICE = (". Site initialization is disabled, did you forget to add the site-packages directory to sys.path or to "
+                "enable your virtual environment?")
+
+
+def _drop_advice_about_site():
+    original = traceback.TracebackException.__init__
+
+    def __init__(self, *args, **options):
+        original(self, *args, **options)
+        text = self._str
+        if isinstance(text, str) and text.endswith(_SITE_ADVICE):
+            self._str = text.removesuffix(_SITE_ADVICE)
+
+    traceback.TracebackException.__init__ = __init__
 
 
 def _shown(items):

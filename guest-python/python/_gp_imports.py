@@ -32,6 +32,15 @@ _NETWORK_PACKAGES = frozenset(
     ("requests", "httpx", "aiohttp", "urllib3", "websockets", "websocket", "paramiko", "boto3", "selenium", "playwright")
 )
 
+# What the science image has, by the names that scripts import.
+_IN_SCIENCE = frozenset((
+    "numpy", "pandas", "scipy", "sklearn", "statsmodels", "matplotlib", "mpl_toolkits", "seaborn", "PIL", "lxml", "bs4",
+    "html5lib", "openpyxl", "xlsxwriter", "xlrd", "pypdf", "reportlab", "yaml", "jinja2", "markupsafe", "sympy",
+    "mpmath", "networkx", "regex", "dateutil", "tabulate", "charset_normalizer", "xmltodict", "defusedxml", "tomli_w",
+    "patsy", "formulaic", "attr", "attrs", "more_itertools", "toolz", "tlz", "tqdm", "typing_extensions", "joblib",
+    "cloudpickle", "narwhals", "pyparsing", "packaging", "contourpy", "kiwisolver", "cycler", "fontTools", "six",
+))
+
 # Source texts by file name: the script and the workspace modules.
 sources = {}
 _workspace_modules = []
@@ -74,6 +83,13 @@ def forget_workspace_modules():
     """Lets the workspace's modules die with the script."""
     for name in _workspace_modules:
         sys.modules.pop(name, None)
+
+
+def keep_modules():
+    """Makes the modules that were loaded so far part of the library."""
+    global _workspace_used
+    _workspace_modules.clear()
+    _workspace_used = False
 
 
 def compile_async(data, filename, top_level=False):
@@ -146,6 +162,8 @@ def _hint(name):
         return "this part of the standard library is not in this image"
     if name == "tools" or name.endswith("_tools"):
         return f"the tools are in the module {tools.module_name()!r}"
+    if name in _IN_SCIENCE:
+        return "the image 'science' has it: `gloveport run --image science`"
     return "pip packages are not in this image; the standard library and pure-Python modules of the workspace are"
 
 

@@ -1,5 +1,7 @@
 """The lock that everything else is built on: `threading`, `queue` and `concurrent.futures` run unchanged on top of it."""
 
+import sys
+
 import _gp_sched as sched
 
 
@@ -147,6 +149,10 @@ class RLock:
 
     def _recursion_count(self):
         return self._count if self._owner == sched.get_ident() else 0
+
+    if sys.version_info >= (3, 14):
+        def locked(self):
+            return self._count > 0
 
     def _at_fork_reinit(self):
         self.__init__()

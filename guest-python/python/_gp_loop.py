@@ -50,8 +50,8 @@ class GuestEventLoop(base_events.BaseEventLoop):
         # Nothing sleeps while other code runs, so nothing has to be woken.
         pass
 
-    def create_task(self, coro, *, name=None, context=None):
-        return super().create_task(_as_coroutine(coro), name=name or default_task_name, context=context)
+    def create_task(self, coro, *, name=None, context=None, **options):
+        return super().create_task(_as_coroutine(coro), name=name or default_task_name, context=context, **options)
 
     async def shutdown_default_executor(self, timeout=None):
         self._executor_shutdown_called = True
@@ -117,11 +117,14 @@ def _run(main, *, debug=None, loop_factory=None):
     outer = events._get_running_loop()
     if outer is not None and outer is _top_level_loop and tasks.current_task(outer) is _top_level_task:
         # A script with top-level `await` is not inside a coroutine as its author sees it.
+        task = _top_level_task
+        tasks._leave_task(outer, task)
         events._set_running_loop(None)
         try:
             return _original_run(main, debug=debug, loop_factory=loop_factory)
         finally:
             events._set_running_loop(outer)
+            tasks._enter_task(outer, task)
     return _original_run(main, debug=debug, loop_factory=loop_factory)
 
 
@@ -146,12 +149,18 @@ def run_top_level(coroutine):
         runner.run(script())
 
 
+def _policy(module, name):
+    """From CPython 3.14 on policies are deprecated, and their names have an underscore in front."""
+    return getattr(module, f"_{name}", None) or getattr(module, name)
+
+
 def install():
     """Makes this loop the one that asyncio makes, and asyncio's functions take plain values."""
-    for policy in (asyncio.DefaultEventLoopPolicy, events.BaseDefaultEventLoopPolicy):
+    base = _policy(events, "BaseDefaultEventLoopPolicy")
+    for policy in (_policy(asyncio, "DefaultEventLoopPolicy"), base):
         policy._loop_factory = GuestEventLoop
-    events.BaseDefaultEventLoopPolicy._Local = type("_Local", (threading.local,), {"_loop": None, "_set_called": False})
-    asyncio.set_event_loop_policy(None)
+    base._Local = type("_Local", (threading.local,), {"_loop": None, "_set_called": False})
+    _policy(events, "set_event_loop_policy")(None)
     asyncio.EventLoop = asyncio.SelectorEventLoop = GuestEventLoop
     for replacement, name in ((_gather, "gather"), (_ensure_future, "ensure_future"), (_run, "run"),
                               (_to_thread, "to_thread")):

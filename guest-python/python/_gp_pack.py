@@ -28,7 +28,8 @@ def load(path=PACK_PATH):
 
 
 def module_names():
-    return list(_modules)
+    """Modules to import before the snapshot, in this order."""
+    return sorted(_modules)
 
 
 def zone_names():

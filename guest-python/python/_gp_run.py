@@ -19,9 +19,11 @@ import types
 
 import _gloveport
 import _gp_errors as errors
+import _gp_fresh as fresh
 import _gp_imports as imports
 import _gp_pool as pool
 import _gp_sched as sched
+import _gp_show as show
 import _gp_streams as streams
 import _gp_tools as tools
 import _gp_tz as tz
@@ -45,6 +47,7 @@ tool_module = tools.prebuild()
 _COLLECT_HINTS = (b"__del__", b"finalize", b"async", b"await", b"yield", b"open", b"File", b"import_module")
 _collect_at_end = False
 _touches_builtins = False
+_figures = 0
 _thread_exit_hooks = len(threading._threading_atexits)
 # Warnings about what dies last name the place that CPython names: `<sys>:0`.
 _last_collection = compile("collect()", "<sys>", "eval").replace(co_firstlineno=0)
@@ -62,7 +65,7 @@ def run(header, code):
 
 def prepare(header, code):
     """Sets the process state up and compiles the script. Returns `(code object, globals)`, to be evaluated."""
-    global _collect_at_end, _touches_builtins
+    global _collect_at_end, _touches_builtins, _figures
     settings = _parse_header(str(header, "utf-8"))
     _refresh_process(settings)
     filename = settings.get("filename") or "script.py"
@@ -82,8 +85,11 @@ def prepare(header, code):
     errors.remember_script(namespace)
     _collect_at_end = any(map(code.__contains__, _COLLECT_HINTS))
     _touches_builtins = b"builtins" in code
+    _figures = settings.get("figures") or 0
     if b"async" in code or b"await" in code:
         return imports.compile_async(code, filename, top_level=True), namespace
+    if settings.get("tables"):
+        return show.compile_showing(code, filename, namespace), namespace
     return compile(code, filename, "exec", 0, True, 0), namespace
 
 
@@ -94,6 +100,7 @@ def _refresh_process(settings):
     # The generator's own seed() reads 2,496 bytes from the host; 256 bits are as unpredictable and 20 times cheaper.
     _seed(_generator, int.from_bytes(os.urandom(32)))
     _generator.gauss_next = None
+    fresh.reseed()
     cwd = settings.get("cwd")
     if cwd:
         try:
@@ -122,6 +129,8 @@ def finish(outcome):
     code = errors.exit_code_of(error)
     sys.last_exc = sys.last_type = sys.last_value = sys.last_traceback = None
     del error, result
+    if _figures:
+        show.send_figures(_figures)
     _call_exit_hooks()
     _destroy_script()
     if not errors.flush_streams():

@@ -13,6 +13,8 @@ import _gp_pack
 _UNITED_STATES = ",M3.2.0,M11.1.0"
 _RULE_WITHOUT_DATES = re.compile(r"[A-Za-z]{3,}[+-]?[0-9:]+[A-Za-z]{3,}").fullmatch
 _libc_tzset = getattr(time, "tzset", lambda: None)
+# An image whose C library has no time zones brings its own.
+_set_zone = getattr(_gloveport, "set_zone", None)
 
 
 def apply(name):
@@ -26,6 +28,9 @@ def apply(name):
             # Names such as EST5EDT are zones and rules at once. The C library reads them as a rule and has no dates for
             # it; glibc takes the zone, or the dates of the United States. Only the C environment is told.
             os.putenv("TZ", f":{key}" if data else name + _UNITED_STATES)
+    if _set_zone is not None:
+        _set_zone(data, name)
+        return
     _gloveport.set_tzif(data)
     _libc_tzset()
 
@@ -54,3 +59,6 @@ def install():
     zoneinfo.available_timezones = _available_timezones
     zoneinfo._tzpath.available_timezones = _available_timezones
     zoneinfo.reset_tzpath(to=())
+    if _set_zone is not None:
+        # What `time` took for the names of UTC when it was imported was no zone of ours.
+        _set_zone(None, None)

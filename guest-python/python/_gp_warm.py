@@ -60,9 +60,12 @@ def start(packed):
 
 def seal(packed, run):
     """The last step: warm caches, no traces of the build."""
+    import _gp_fresh
     import _gp_rehearsal
 
     _gp_rehearsal.warm_up()
+    # Before freezing: the collector no longer lists what is frozen.
+    _gp_fresh.collect()
     # Frozen already, so that the collections at the end of each rehearsal only look at what it made.
     gc.collect()
     gc.freeze()
@@ -73,7 +76,7 @@ def seal(packed, run):
     sys.path_importer_cache.clear()
     gc.collect()
     if sys.platform == "wasi":
-        _fill_holes()
+        getattr(_gp_pack, "fill_holes", _fill_holes)()
     gc.freeze()
     # Counting references would write to every page that holds an object a run looks at, and each such page is copied.
     getattr(_gloveport, "immortalize", int)()
@@ -144,7 +147,7 @@ def _import_pack():
     failures = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in sorted(_gp_pack.module_names()):
+        for name in _gp_pack.module_names():
             if name in sys.modules or _skipped(name):
                 continue
             try:

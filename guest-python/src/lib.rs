@@ -11,6 +11,11 @@
 //! runtime's part, which also decides where the machine code is laid and checks it before it is mapped.
 
 pub mod engine;
+#[cfg(feature = "making")]
+pub mod making;
+#[cfg(feature = "making")]
+mod snapshot;
+pub mod stored;
 
 use sha2::{Digest, Sha256};
 
@@ -106,7 +111,8 @@ mod tests {
 
     #[test]
     fn the_engine_configuration_loads_the_image() {
-        let engine = wasmtime::Engine::new(&engine::config()).expect("the configuration is valid");
+        let engine =
+            wasmtime::Engine::new(&engine::config(engine::Exceptions::Off)).expect("the configuration is valid");
         let code = image().unpack().expect("the image that was just built is intact");
         // SAFETY: the bytes come from this build's precompile_module, and their hash was checked.
         #[expect(unsafe_code, reason = "loading trusted machine code")]
@@ -120,7 +126,8 @@ mod tests {
     /// If this fails, wasmtime copies the whole image at each instantiation: milliseconds instead of microseconds.
     #[test]
     fn the_image_is_small_enough_for_copy_on_write() {
-        let engine = wasmtime::Engine::new(&engine::config()).expect("the configuration is valid");
+        let engine =
+            wasmtime::Engine::new(&engine::config(engine::Exceptions::Off)).expect("the configuration is valid");
         let code = image().unpack().expect("the image that was just built is intact");
         // SAFETY: the bytes come from this build's precompile_module, and their hash was checked.
         #[expect(unsafe_code, reason = "loading trusted machine code")]

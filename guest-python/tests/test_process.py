@@ -122,7 +122,8 @@ def plain(p):
                          "SyntaxError: '(' was never closed\n", result)
 
     def test_missing(self):
-        for name, hint in (("pandas", "pip packages are not in this image; the standard library and pure-Python modules of "
+        for name, hint in (("pandas", "the image 'science' has it: `gloveport run --image science`"),
+                           ("absent", "pip packages are not in this image; the standard library and pure-Python modules of "
                                       "the workspace are"),
                            ("requests", "there is no network here; use web_extract() from hermes_tools instead"),
                            ("tools", "the tools are in the module 'hermes_tools'")):

@@ -1,7 +1,7 @@
 //! The seam between the pipeline and what really runs a script.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -90,6 +90,64 @@ pub struct RunIo {
     pub output: Arc<dyn ByteSink>,
     /// The only way from the script to a tool.
     pub calls: CallPort,
+    /// Where a backend that has images says which one it took.
+    pub image: Arc<OnceLock<ImageUsed>>,
+    /// What the caller asked to see beyond the output. Backends that can't show it leave it out.
+    pub show: Arc<Show>,
+}
+
+/// What a run shows beyond its output, and where it goes: the figures that are open at its end, and tables.
+#[derive(Debug, Default)]
+pub struct Show {
+    /// Figures that are kept at most.
+    pub figures: usize,
+    /// Whether a table that is the script's last expression is printed, as Markdown.
+    pub tables: bool,
+    kept: Mutex<Vec<Bytes>>,
+}
+
+/// Bytes of all figures of one run together.
+const MAX_FIGURE_BYTES: usize = 32 << 20;
+/// How every PNG begins.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+
+impl Show {
+    /// What a request asked for.
+    #[must_use]
+    pub fn new(figures: usize, tables: bool) -> Self {
+        Self { figures, tables, kept: Mutex::default() }
+    }
+
+    /// Keeps a figure; `false` when it is no PNG, or too much.
+    pub fn keep(&self, figure: Bytes) -> bool {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: usize = kept.iter().map(Bytes::len).sum();
+        let fits = kept.len() < self.figures && bytes + figure.len() <= MAX_FIGURE_BYTES && figure.starts_with(PNG);
+        if fits {
+            kept.push(figure);
+        }
+        fits
+    }
+
+    /// Hands over what was kept.
+    pub fn take(&self) -> Vec<Bytes> {
+        std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The image that ran a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageUsed {
+    /// Its name.
+    pub name: String,
+    /// SHA-256 of its machine code, in hexadecimal.
+    pub sha256: String,
+}
+
+impl fmt::Display for ImageUsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@sha256:{}", self.name, self.sha256)
+    }
 }
 
 /// How a script ended. A script that failed is data.

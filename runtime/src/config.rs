@@ -5,6 +5,7 @@
 //! grants nothing: no workspace, no terminal, no web, no variable passed through.
 
 mod check;
+mod image;
 mod remotes;
 mod secret;
 mod sections;
@@ -20,6 +21,7 @@ use crate::backend::Isolation;
 use crate::job::{Access, Mode};
 
 pub use check::ConfigError;
+pub use image::{ImageChoice, NoImage, SLIM};
 pub use remotes::{CommandConfig, DockerConfig, LocalConfig, SshConfig};
 pub use secret::Secret;
 pub use sections::{
@@ -39,6 +41,10 @@ pub const LONGEST_TIMEOUT: f64 = 86_400.0;
 pub struct Config {
     /// What runs scripts: `wasi`, `docker`, `ssh`, `local` or `command`.
     pub backend: BackendKind,
+    /// Image that the local backend runs: `slim`, the name of another one (`gloveport image list`), the path of its directory, or `auto`, which
+    /// takes the first that has what a script imports.
+    #[schemars(with = "String")]
+    pub image: ImageChoice,
     /// Weakest isolation level that is accepted: `none`, `account`, `container`, `wasm` or `wasm+process`. A backend below it is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
@@ -88,6 +94,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             backend: BackendKind::Wasi,
+            image: ImageChoice::default(),
             isolation_floor: None,
             workspace: None,
             mode: Mode::Project,

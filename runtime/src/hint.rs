@@ -13,6 +13,10 @@ const HINTS: &[(&[&str], &str)] = &[
         "Import only the tools that are enabled; the error names them. `json_parse`, `shell_quote` and `retry` are always there.",
     ),
     (
+        &["ModuleNotFoundError: No module named", "(the image 'science' has it"],
+        "Packages can't be installed here. The image `science` has this one, if whoever runs this program chooses it.",
+    ),
+    (
         &["ModuleNotFoundError: No module named"],
         "Packages can't be installed here. Use the standard library, or pure-Python modules of the workspace.",
     ),

@@ -32,9 +32,16 @@ pub struct Request {
     pub list_tool_calls: bool,
     /// Whether a one-line hint is added to the result for the commonest failures.
     pub hints: bool,
+    /// Figures that come back at most, of those that are open at the end. 0 = none, at most [`Request::MAX_FIGURES`].
+    pub figures: usize,
+    /// Whether a table (a pandas DataFrame or Series) that is the script's last expression is printed, as Markdown.
+    pub tables: bool,
 }
 
 impl Request {
+    /// Figures that a run can return.
+    pub const MAX_FIGURES: usize = 20;
+
     /// A run of `code` with every default.
     pub fn new(code: impl Into<String>) -> Self {
         Self { code: code.into(), ..Self::default() }
@@ -51,6 +58,20 @@ impl Request {
     #[must_use]
     pub fn enabled_tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
         self.enabled_tools = Some(tools.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Asks for the figures that are open at the end, up to this many.
+    #[must_use]
+    pub fn figures(mut self, most: usize) -> Self {
+        self.figures = most;
+        self
+    }
+
+    /// Asks for the last expression's table as Markdown.
+    #[must_use]
+    pub fn tables(mut self, yes: bool) -> Self {
+        self.tables = yes;
         self
     }
 

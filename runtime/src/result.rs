@@ -7,9 +7,10 @@ mod json;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde::Serialize;
 
-use crate::backend::{ExitCause, Isolation};
+use crate::backend::{ExitCause, ImageUsed, Isolation};
 use crate::dispatch::{CallRecord, CallTally};
 use crate::output::{Captured, Clean};
 
@@ -88,6 +89,10 @@ pub struct RunResult {
     pub backend: &'static str,
     /// The isolation level reached.
     pub isolation: Isolation,
+    /// The image that ran it, where the backend has images and the script started.
+    pub image: Option<ImageUsed>,
+    /// The figures that were open at the end, as PNG, if they were asked for. They are not redacted: nobody can tell what is in a picture.
+    pub figures: Vec<Bytes>,
     /// One line that helps a model not to repeat a common mistake, if it was asked for and there is one.
     pub hint: Option<Clean>,
     /// File with the whole output, cleaned, of at most 5 MB, if that is configured and `output` was cut.
@@ -123,6 +128,8 @@ pub(crate) struct Remains {
     pub(crate) hint: Option<Clean>,
     pub(crate) spill_path: Option<Clean>,
     pub(crate) warnings: Vec<Clean>,
+    pub(crate) image: Option<ImageUsed>,
+    pub(crate) figures: Vec<Bytes>,
 }
 
 impl RunResult {
@@ -143,6 +150,8 @@ impl RunResult {
             stderr: None,
             backend,
             isolation,
+            image: None,
+            figures: Vec::new(),
             hint: None,
             spill_path: None,
             warnings: Vec::new(),
@@ -169,8 +178,20 @@ impl RunResult {
 
     /// A run that started, put into the contract's words.
     pub(crate) fn assemble(backend: &'static str, isolation: Isolation, remains: Remains) -> Self {
-        let Remains { ending, stdout, stderr, tally, list_calls, duration, approval_wait, hint, spill_path, warnings } =
-            remains;
+        let Remains {
+            ending,
+            stdout,
+            stderr,
+            tally,
+            list_calls,
+            duration,
+            approval_wait,
+            hint,
+            spill_path,
+            warnings,
+            image,
+            figures,
+        } = remains;
         let Worded { status, kind, exit_code, output, error } = word(&ending, &stdout.text, &stderr.text);
         Self {
             status,
@@ -187,6 +208,8 @@ impl RunResult {
             stderr: Some(stderr),
             backend,
             isolation,
+            image,
+            figures,
             hint,
             spill_path,
             warnings,

@@ -6,13 +6,13 @@ mod control;
 mod spill;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
 use crate::approval::{Approval, Subject};
-use crate::backend::{Backend, BackendError, Capabilities, Exit, RunIo};
+use crate::backend::{Backend, BackendError, Capabilities, Exit, ImageUsed, RunIo, Show};
 use crate::config::Config;
 use crate::dispatch::{DispatchConfig, DispatchLimits, Dispatcher, EnabledTools, RunClock, ToolSet};
 use crate::job::{Grant, Job};
@@ -139,7 +139,8 @@ impl Sandbox {
         });
         let capture = Capture::new(&inner.config.output, &inner.redactor, controls.live.clone());
         let warnings = resolved.warnings.iter().map(|text| inner.redactor.clean(text)).collect();
-        Ok(Run { inner: Arc::clone(inner), job, clock, dispatcher, capture, warnings })
+        let show = Arc::new(Show::new(request.figures.min(Request::MAX_FIGURES), request.tables));
+        Ok(Run { inner: Arc::clone(inner), job, clock, dispatcher, capture, warnings, image: Arc::default(), show })
     }
 
     /// A backend that does not seal a script off runs none that nobody approved.
@@ -225,6 +226,8 @@ struct Run {
     dispatcher: Arc<Dispatcher>,
     capture: Arc<Capture>,
     warnings: Vec<Clean>,
+    image: Arc<OnceLock<ImageUsed>>,
+    show: Arc<Show>,
 }
 
 impl Run {
@@ -255,6 +258,8 @@ impl Run {
                 hint,
                 spill_path,
                 warnings: self.warnings,
+                image: self.image.get().cloned(),
+                figures: self.show.take(),
             },
         )
     }
@@ -279,7 +284,12 @@ impl Run {
     async fn watch(&self, controls: &Controls) -> Ended {
         let backend = Arc::clone(&self.inner.backend);
         let job = self.job.clone();
-        let io = RunIo { output: self.capture.clone(), calls: self.dispatcher.port() };
+        let io = RunIo {
+            output: self.capture.clone(),
+            calls: self.dispatcher.port(),
+            image: Arc::clone(&self.image),
+            show: Arc::clone(&self.show),
+        };
         let mut task = AbortOnDrop(tokio::spawn(async move { backend.run(&job, io).await }));
         let mut live = tokio::time::interval(LIVE_TICK);
         live.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -5,12 +5,14 @@
 //!
 //! Not here: sockets, processes, the host's environment, and compiling WebAssembly that a script supplies.
 
+mod choice;
 mod engine;
 mod files;
 mod grants;
 mod guest;
 mod host_call;
 mod image;
+pub mod images;
 mod limiter;
 mod private_dir;
 mod run;
@@ -23,7 +25,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::backend::{Backend, BackendError, Capabilities, Exit, Isolation, RunIo};
+use crate::backend::{Backend, BackendError, Capabilities, Exit, ImageUsed, Isolation, RunIo};
+use crate::config::ImageChoice;
 use crate::job::Job;
 use engine::Shared;
 
@@ -50,6 +53,8 @@ pub struct WasiOptions {
     pub allocation: Allocation,
     /// Runs at the same time; further ones wait.
     pub max_concurrent: usize,
+    /// Which image runs scripts.
+    pub image: ImageChoice,
 }
 
 impl WasiOptions {
@@ -67,7 +72,13 @@ impl WasiOptions {
             .or_else(|| directory("HOME").map(|home| home.join(".cache")))
             .map_or_else(|| temporary.join(format!("gloveport-cache-{user}")), |cache| cache.join("gloveport"));
         let scratch_dir = temporary.join(format!("gloveport-{user}"));
-        Self { cache_dir, scratch_dir, allocation: Allocation::OnDemand, max_concurrent: DEFAULT_CONCURRENT }
+        Self {
+            cache_dir,
+            scratch_dir,
+            allocation: Allocation::OnDemand,
+            max_concurrent: DEFAULT_CONCURRENT,
+            image: ImageChoice::Slim,
+        }
     }
 }
 
@@ -86,9 +97,9 @@ impl WasiBackend {
         Ok(Self { shared: Arc::new(Shared::new(options)?) })
     }
 
-    /// SHA-256 of the guest's machine code, in hexadecimal.
-    pub fn image_sha256(&self) -> &str {
-        self.shared.image_sha256()
+    /// The image that runs scripts; with [`ImageChoice::Auto`] the one for those that import nothing special.
+    pub fn image(&self) -> &ImageUsed {
+        &self.shared.images.first().used
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Where another backend may differ, `differences.json` says how and why; a case that is neither equal nor listed fails, and so does
 //! a listed one that is equal. A backend whose engine is missing has its cases ignored, with the reason as their kind.
+//! On the science image a case has the same output, or the one in `NAME.science.out`: those files are the list of differences.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ struct Expected {
     status: Option<String>,
     kind: Option<String>,
     exit_code: Option<i32>,
+    /// Why the case says nothing about the science image.
+    slim_only: Option<String>,
     made: u64,
     refused: u64,
     options: Options,
@@ -59,6 +62,8 @@ struct Difference {
 
 /// Where cases run.
 const BACKENDS: [&str; 5] = ["wasi", "local", "command", "ssh", "docker"];
+/// The other image of the wasi backend.
+const SCIENCE: &str = "science";
 
 pub(crate) fn trials() -> Vec<Trial> {
     let dir = directory();
@@ -76,11 +81,20 @@ pub(crate) fn trials() -> Vec<Trial> {
         let missing = missing(backend);
         for path in &paths {
             let case = path.clone();
-            let trial = harness::trial(format!("cases::{backend}::{}", name(path)), move || check(case, backend));
+            let trial = harness::trial(format!("cases::{backend}::{}", name(path)), move || async move {
+                check(sandbox(backend), case, backend).await;
+            });
             trials.push(match &missing {
                 Some(reason) => trial.with_kind(reason).with_ignored_flag(true),
                 None => trial,
             });
+        }
+    }
+    for path in paths {
+        let slim_only = expected(&fs::read_to_string(&path).expect("a case is UTF-8")).slim_only.is_some();
+        if !slim_only {
+            let name = format!("cases::{SCIENCE}::{}", name(&path));
+            trials.push(harness::science_trial(name, move |sandbox| check(sandbox, path, SCIENCE)));
         }
     }
     trials
@@ -137,20 +151,21 @@ fn remote(backend: &str) -> Sandbox {
         .expect("a sandbox on a remote backend")
 }
 
-async fn check(path: PathBuf, backend: &'static str) {
+/// `place` is a backend, or an image of the local one.
+async fn check(sandbox: Sandbox, path: PathBuf, place: &'static str) {
     let code = fs::read_to_string(&path).expect("a case is UTF-8");
     let expected = expected(&code);
-    let result = sandbox(backend).execute(request(&code, &expected.options)).await;
+    let result = sandbox.execute(request(&code, &expected.options)).await;
     let json: serde_json::Value = serde_json::from_str(&result.to_json()).expect("a result is JSON");
     let status = expected.status.as_deref().unwrap_or("success");
     assert_eq!(json["status"], status, "{json}");
-    assert_eq!(json["backend"], backend, "{json}");
+    assert_eq!(json["backend"], if place == SCIENCE { "wasi" } else { place }, "{json}");
     assert_eq!(json.get("kind").and_then(|kind| kind.as_str()), expected.kind.as_deref(), "{json}");
     if result.status == Status::Success || expected.exit_code.is_some() {
         assert_eq!(result.exit_code, Some(expected.exit_code.unwrap_or(0)), "{json}");
     }
     assert_eq!((result.tool_calls_made, result.refused_calls), (expected.made, expected.refused), "{json}");
-    compare(&path, backend, result.output.as_ref().map_or("", |output| output.as_str()));
+    compare(&path, place, result.output.as_ref().map_or("", |output| output.as_str()));
 }
 
 fn expected(code: &str) -> Expected {
@@ -167,17 +182,19 @@ fn request(code: &str, options: &Options) -> Request {
     request
 }
 
-fn compare(case: &Path, backend: &str, output: &str) {
+fn compare(case: &Path, place: &str, output: &str) {
     let path = case.with_extension("out");
+    let of_science = case.with_extension("science.out");
+    let path = if place == SCIENCE && of_science.exists() { of_science } else { path };
     if std::env::var_os("GLOVEPORT_BLESS").is_some() {
-        if backend == "wasi" {
+        if place == "wasi" || path.to_string_lossy().ends_with(".science.out") {
             fs::write(path, output).expect("a blessed output");
         }
         return;
     }
     let expected = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let case = name(case);
-    match differences().iter().find(|d| d.case == case && d.on.iter().any(|name| name == backend)) {
+    match differences().iter().find(|d| d.case == case && d.on.iter().any(|name| name == place)) {
         None => assert_eq!(output, expected),
         Some(difference) => {
             // Marks may happen to be the same: they depend on the remote's Python.

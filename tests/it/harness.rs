@@ -4,6 +4,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use gloveport::config::ImageChoice;
 use gloveport::job::{Access, Grant};
 use gloveport::wasi::{Allocation, WasiBackend, WasiOptions};
 use gloveport::{Config, Request, RunResult, Sandbox, SandboxBuilder};
@@ -21,14 +22,39 @@ pub(crate) fn runtime() -> &'static tokio::runtime::Runtime {
     RUNTIME.get_or_init(|| tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a tokio runtime"))
 }
 
+/// The image that all tests run in, where it is not slim: the name of one that was built.
+const IMAGE_VARIABLE: &str = "GLOVEPORT_TEST_IMAGE";
+
 /// The options of the local backend in tests.
 pub(crate) fn options(allocation: Allocation) -> WasiOptions {
+    let image = std::env::var(IMAGE_VARIABLE).map_or(ImageChoice::Slim, |text| text.parse().expect("an image's name"));
+    let built = if image == ImageChoice::Slim { None } else { Some(images_directory()) };
     WasiOptions {
-        cache_dir: scratch().join("cache"),
+        cache_dir: built.unwrap_or_else(|| scratch().join("cache")),
         scratch_dir: scratch().join("runs"),
         allocation,
         max_concurrent: 100,
+        image,
     }
+}
+
+/// The cache of the user who runs the tests: images take minutes to build, so those that are there are used.
+pub(crate) fn images_directory() -> PathBuf {
+    let environment: Vec<_> = std::env::vars_os().collect();
+    WasiOptions::from_environment(&environment).cache_dir
+}
+
+/// A sandbox with the probe tools on the science image, or why there is none.
+pub(crate) fn science() -> Result<Sandbox, String> {
+    static SANDBOX: OnceLock<Result<Sandbox, String>> = OnceLock::new();
+    let make = || {
+        let image = ImageChoice::Named("science".to_owned());
+        let options = WasiOptions { cache_dir: images_directory(), image, ..options(Allocation::OnDemand) };
+        let backend = WasiBackend::new(&options).map_err(|error| error.to_string())?;
+        let builder = Sandbox::builder().backend(Arc::new(backend)).tools(probe_tools());
+        Ok(builder.build().expect("a sandbox on the science image"))
+    };
+    SANDBOX.get_or_init(make).clone()
 }
 
 /// The local backend that all tests share.
@@ -86,6 +112,18 @@ where
             Err(error) => Failed::from(error.to_string()),
         })
     })
+}
+
+/// The same on the science image; ignored with its reason where that is not built.
+pub(crate) fn science_trial<F, Fut>(name: String, test: F) -> Trial
+where
+    F: FnOnce(Sandbox) -> Fut + Send + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    match science() {
+        Ok(sandbox) => trial(name, move || test(sandbox)),
+        Err(reason) => Trial::test(format!("{name} (ignored: {reason})"), || Ok(())).with_ignored_flag(true),
+    }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

@@ -11,8 +11,10 @@ mod cases;
 mod engines;
 mod harness;
 mod hostile;
+mod images;
 mod library;
 mod lifecycle;
+mod packages;
 mod seal;
 mod tool_calls;
 
@@ -25,8 +27,10 @@ fn main() -> ExitCode {
     let trials: Vec<Trial> = [
         cases::trials(),
         hostile::trials(),
+        images::trials(),
         library::trials(),
         lifecycle::trials(),
+        packages::trials(),
         seal::trials(),
         tool_calls::trials(),
     ]

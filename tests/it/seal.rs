@@ -155,7 +155,7 @@ async fn e10_special_files_in_a_grant_are_refused_at_once() {
 
 async fn e20_the_image_imports_nothing_unlisted() {
     // Linking refuses an image that imports what the host does not offer; the shared backend was linked.
-    assert_eq!(crate::harness::backend().image_sha256().len(), 64);
+    assert_eq!(crate::harness::backend().image().sha256.len(), 64);
 }
 
 async fn e21_processes_sockets_and_bridges_are_absent() {

@@ -11,6 +11,7 @@ mod command;
 mod cpython;
 mod cpython_tests;
 mod fuzz;
+mod image;
 mod redaction_report;
 mod test;
 mod tidy;
@@ -34,6 +35,8 @@ enum Task {
     CpythonTests(cpython_tests::Args),
     /// Run all tests, set-up included.
     Test(test::Args),
+    /// Build an image, as `gloveport image build` does: `science`.
+    Image(image::Args),
     /// Print the table of BENCHMARKS.md.
     Bench,
     /// Check what compilers and linters can't.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Task::Cpython(args) => cpython::run(&args),
         Task::CpythonTests(args) => cpython_tests::run_tests(&args),
         Task::Test(args) => test::run_all(&args),
+        Task::Image(args) => image::build(&args),
         Task::Bench => bench::run_bench(),
         Task::Tidy => tidy::run_tidy(),
         Task::Fuzz(args) => fuzz::run_fuzz(&args),

@@ -1,5 +1,6 @@
 //! `gloveport run`.
 
+mod figures;
 mod live;
 mod signals;
 
@@ -8,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gloveport::config::BackendKind;
+use gloveport::config::{BackendKind, SLIM};
 use gloveport::output::Clean;
 use gloveport::result::{Kind, RunResult, Status};
 use gloveport::{Cancel, Controls, Request, Sandbox};
@@ -94,7 +95,9 @@ fn request(args: &RunArgs, source: Source) -> Request {
         .args(args.args.iter().cloned())
         .list_tool_calls(args.calls)
         // A person always gets the hint; a program's object only grows by what it asked for.
-        .hints(args.hints || !args.json);
+        .hints(args.hints || !args.json)
+        .figures(if args.out.is_some() { Request::MAX_FIGURES } else { 0 })
+        .tables(args.tables);
     request.timeout = args.scope.timeout;
     request.max_tool_calls = args.scope.max_tool_calls;
     request.mode.clone_from(&args.scope.mode);
@@ -112,6 +115,9 @@ fn execute(args: &RunArgs, host: &Host, ready: Ready, cancel: Cancel) -> Result<
     let signal = signals::watch(&runtime, &cancel);
     let controls = Controls { cancel: Some(cancel), live: live.as_ref().map(Live::callback) };
     let result = runtime.block_on(ready.sandbox.execute_with(ready.request, controls));
+    if let Some(directory) = &args.out {
+        figures::write(&result.figures, &host.cwd.join(directory))?;
+    }
     let exit = match &live {
         None => show_json(&result),
         Some(live) => show(&result, live, args, host),
@@ -195,5 +201,9 @@ fn summary(result: &RunResult) -> String {
         0.0 => String::new(),
         seconds => format!(" ({seconds:.1} s of it waiting for approval)"),
     };
-    format!("gloveport: {ending}, {calls}{refused}, {:.2} s{waited}", result.duration.as_secs_f64())
+    let image = match &result.image {
+        Some(image) if image.name != SLIM => format!(", image {}", image.name),
+        _ => String::new(),
+    };
+    format!("gloveport: {ending}, {calls}{refused}, {:.2} s{waited}{image}", result.duration.as_secs_f64())
 }

@@ -42,6 +42,13 @@ impl Serialize for RunResult {
         optional(&mut map, "tool_calls", self.tool_calls.as_ref())?;
         map.serialize_entry("backend", self.backend)?;
         map.serialize_entry("isolation", &self.isolation)?;
+        // The slim image is part of the program; its hash would only cost a model tokens.
+        let image = self.image.as_ref().filter(|image| image.name != crate::config::SLIM).map(ToString::to_string);
+        optional(&mut map, "image", image.as_ref())?;
+        if !self.figures.is_empty() {
+            let sizes: Vec<usize> = self.figures.iter().map(bytes::Bytes::len).collect();
+            map.serialize_entry("figure_bytes", &sizes)?;
+        }
         if self.stdout.is_some() {
             map.serialize_entry("truncated", &self.truncated())?;
         }

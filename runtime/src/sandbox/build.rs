@@ -136,7 +136,7 @@ impl SandboxBuilder {
         let patterns = self.config.redaction.builder().build()?;
         let backend = match self.backend {
             Some(backend) => backend,
-            None => default_backend(&self.environment)?,
+            None => default_backend(&self.config, &self.environment)?,
         };
         let policy = Policy::new(
             &self.config,
@@ -186,12 +186,15 @@ fn redactor(config: &Config, policy: &Policy) -> Result<Redactor, RedactError> {
 }
 
 #[cfg(feature = "wasi")]
-fn default_backend(environment: &[(OsString, OsString)]) -> Result<Arc<dyn Backend>, BuildError> {
-    let options = crate::wasi::WasiOptions::from_environment(environment);
+fn default_backend(config: &Config, environment: &[(OsString, OsString)]) -> Result<Arc<dyn Backend>, BuildError> {
+    let options = crate::wasi::WasiOptions {
+        image: config.image.clone(),
+        ..crate::wasi::WasiOptions::from_environment(environment)
+    };
     Ok(Arc::new(crate::wasi::WasiBackend::new(&options)?))
 }
 
 #[cfg(not(feature = "wasi"))]
-fn default_backend(_: &[(OsString, OsString)]) -> Result<Arc<dyn Backend>, BuildError> {
+fn default_backend(_: &Config, _: &[(OsString, OsString)]) -> Result<Arc<dyn Backend>, BuildError> {
     Err(BuildError::NoBackend)
 }

@@ -1,16 +1,18 @@
 //! What all runs of one backend share: the engine, the mapped image, the linked imports, the ticker.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use gloveport_guest::engine::Exceptions;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use wasmtime::{Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, PoolingAllocationConfig};
 
 use super::guest::Guest;
+use super::images::{Images, SLIM};
 use super::private_dir::ScratchSpace;
-use super::{Allocation, WasiOptions, host_call, image, syscalls};
-use crate::backend::BackendError;
+use super::{Allocation, WasiOptions, host_call, syscalls};
+use crate::backend::{BackendError, ImageUsed};
 
 /// How often running guests are interrupted to see whether they have to stop, and to show what they printed.
 const TICK: Duration = Duration::from_millis(5);
@@ -24,26 +26,14 @@ const POOL_KEEP_RESIDENT: usize = 1 << 20;
 
 /// What all runs share.
 pub(super) struct Shared {
-    pub(super) engine: Engine,
-    pub(super) guest: InstancePre<Guest>,
+    pub(super) images: Images,
     pub(super) scratch: ScratchSpace,
     pub(super) cache_dir: PathBuf,
-    ticker: Ticker,
     slots: Semaphore,
-    image_sha256: &'static str,
 }
 
 impl Shared {
     pub(super) fn new(options: &WasiOptions) -> Result<Self, BackendError> {
-        let setup = |message: &'static str| {
-            move |error: wasmtime::Error| BackendError::Setup { message: message.into(), source: Some(error.into()) }
-        };
-        let image = gloveport_guest::image();
-        let engine = Engine::new(&config(options.allocation)).map_err(setup("the WebAssembly engine can't start"))?;
-        let path = image::lay(&image, &options.cache_dir)?;
-        let module = map(&engine, &path)
-            .map_err(setup("the guest image does not fit this processor or build; build Gloveport on this machine"))?;
-        let guest = link(&engine, &module).map_err(setup("the guest image imports what the host does not offer"))?;
         let scratch = ScratchSpace::new(&options.scratch_dir).map_err(|error| BackendError::Setup {
             message: format!("private storage can't be made in {}: {error}", options.scratch_dir.display()),
             source: Some(error.into()),
@@ -53,35 +43,63 @@ impl Shared {
             Allocation::Pooled(slots) => options.max_concurrent.min(slots as usize),
         };
         Ok(Self {
-            ticker: Ticker::new(engine.clone())?,
-            engine,
-            guest,
+            images: Images::new(options)?,
             scratch,
             cache_dir: options.cache_dir.clone(),
             slots: Semaphore::new(slots.max(1)),
-            image_sha256: image.sha256,
         })
     }
 
-    pub(super) fn image_sha256(&self) -> &'static str {
-        self.image_sha256
-    }
-
-    /// Waits for a free slot, and keeps the ticker going while the run holds it.
-    pub(super) async fn slot(&self) -> Result<Slot<'_>, BackendError> {
-        let permit = self.slots.acquire().await.map_err(|_| BackendError::internal("the backend is shut down"))?;
-        Ok(Slot { _permit: permit, _ticking: self.ticker.ticking() })
+    /// Waits for a free slot.
+    pub(super) async fn slot(&self) -> Result<SemaphorePermit<'_>, BackendError> {
+        self.slots.acquire().await.map_err(|_| BackendError::internal("the backend is shut down"))
     }
 }
 
-/// The right to run one instance.
-pub(super) struct Slot<'a> {
-    _permit: SemaphorePermit<'a>,
-    _ticking: Ticking<'a>,
+/// An image that is mapped and linked.
+pub(super) struct Loaded {
+    pub(super) engine: Engine,
+    pub(super) guest: InstancePre<Guest>,
+    /// The directory that its guests see as their library.
+    pub(super) library: Option<PathBuf>,
+    pub(super) used: ImageUsed,
+    ticker: Ticker,
 }
 
-fn config(allocation: Allocation) -> wasmtime::Config {
-    let mut config = gloveport_guest::engine::config();
+impl Loaded {
+    /// Maps checked machine code.
+    pub(super) fn new(
+        code: &Path,
+        exceptions: Exceptions,
+        library: Option<PathBuf>,
+        used: ImageUsed,
+        allocation: Allocation,
+    ) -> Result<Self, BackendError> {
+        let setup =
+            |message: String| move |error: wasmtime::Error| BackendError::Setup { message, source: Some(error.into()) };
+        let engine = Engine::new(&config(allocation, exceptions))
+            .map_err(setup("the WebAssembly engine can't start".to_owned()))?;
+        let again = match used.name.as_str() {
+            SLIM => "build Gloveport on this machine".to_owned(),
+            name => format!("make it again with `gloveport image build {name}`"),
+        };
+        let module = map(&engine, code).map_err(setup(format!(
+            "the image {} was made by another version of Gloveport or for another processor; {again}",
+            used.name
+        )))?;
+        let guest = link(&engine, &module)
+            .map_err(setup(format!("the image {} imports what the host does not offer", used.name)))?;
+        Ok(Self { ticker: Ticker::new(engine.clone())?, engine, guest, library, used })
+    }
+
+    /// Keeps the epochs going while a run of the image holds this.
+    pub(super) fn ticking(&self) -> Ticking<'_> {
+        self.ticker.ticking()
+    }
+}
+
+fn config(allocation: Allocation, exceptions: Exceptions) -> wasmtime::Config {
+    let mut config = gloveport_guest::engine::config(exceptions);
     if let Allocation::Pooled(slots) = allocation {
         let mut pool = PoolingAllocationConfig::default();
         pool.total_core_instances(slots)
@@ -94,6 +112,10 @@ fn config(allocation: Allocation) -> wasmtime::Config {
             .linear_memory_keep_resident(POOL_KEEP_RESIDENT)
             .table_keep_resident(POOL_KEEP_RESIDENT)
             .max_unused_warm_slots(slots);
+        if exceptions == Exceptions::On {
+            // The heap of exceptions lies in a memory of its own.
+            pool.total_gc_heaps(slots).total_memories(slots.saturating_mul(2));
+        }
         if cfg!(target_os = "linux") {
             pool.pagemap_scan(wasmtime::Enabled::Auto);
         }
@@ -102,10 +124,10 @@ fn config(allocation: Allocation) -> wasmtime::Config {
     config
 }
 
-fn map(engine: &Engine, path: &std::path::Path) -> wasmtime::Result<Module> {
+fn map(engine: &Engine, path: &Path) -> wasmtime::Result<Module> {
     #[expect(unsafe_code, reason = "wasmtime can't know where machine code comes from")]
-    // SAFETY: `image::lay` returns a file in a directory that only this user can write, whose bytes were checked against the hash of
-    // the machine code that the build script made with this same engine configuration.
+    // SAFETY: the file lies in a directory that only this user can write, and its bytes were checked: against the hash of the machine
+    // code that the build script made (`image::lay`), or that this user's own build of an image wrote down (`images::open`).
     unsafe {
         Module::deserialize_file(engine, path)
     }
@@ -184,7 +206,7 @@ impl TickerState {
 }
 
 /// Keeps the ticker going until dropped.
-struct Ticking<'a> {
+pub(super) struct Ticking<'a> {
     state: &'a TickerState,
 }
 

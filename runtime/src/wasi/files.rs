@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use gloveport_guest::stored::LIBRARY_MOUNT;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
 use super::private_dir::PrivateDirs;
@@ -37,10 +38,16 @@ struct Mount {
 
 impl Layout {
     /// Decides what is mounted where.
-    pub(super) fn new(job: &Job, private: &PrivateDirs) -> Self {
+    ///
+    /// `library` is the directory that an image needs beside its snapshot.
+    pub(super) fn new(job: &Job, private: &PrivateDirs, library: Option<&Path>) -> Self {
         let grant = job.workspace.as_ref().filter(|_| job.mode == Mode::Project);
         let tmp = if grant.is_some_and(|g| g.path == Path::new(TMP)) { TMP_BESIDE_GRANT } else { TMP };
         let mut mounts = vec![Mount { host: private.tmp.clone(), guest: tmp.into(), access: Access::ReadWrite }];
+        if let Some(library) = library {
+            let guest = LIBRARY_MOUNT.to_owned();
+            mounts.push(Mount { host: library.to_path_buf(), guest, access: Access::ReadOnly });
+        }
         let mut import_path = Vec::new();
         let cwd = match grant {
             Some(grant) => {

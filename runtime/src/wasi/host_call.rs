@@ -3,6 +3,7 @@
 //! Every pointer, length and byte comes from code that may be hostile: lengths are checked before anything is copied.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -10,7 +11,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use wasmtime::{Caller, Linker};
 
 use super::guest::{Guest, ProtocolViolation};
-use crate::backend::Stream;
+use crate::backend::{Show, Stream};
 use crate::dispatch::CallPort;
 
 const FETCH: u8 = 0;
@@ -20,6 +21,7 @@ const WAIT: u8 = 3;
 const DROP: u8 = 4;
 const OUTPUT: u8 = 5;
 const REPORT: u8 = 6;
+const FIGURE: u8 = 7;
 
 /// Malformed message or unknown opcode.
 const ERR_MALFORMED: i32 = -1;
@@ -57,11 +59,13 @@ pub(super) struct HostCalls {
     /// The reply that did not fit.
     pending: Bytes,
     exception: Option<String>,
+    show: Arc<Show>,
 }
 
 impl HostCalls {
-    pub(super) fn new(port: CallPort, bounds: CallBounds) -> Self {
+    pub(super) fn new(port: CallPort, bounds: CallBounds, show: Arc<Show>) -> Self {
         Self {
+            show,
             port,
             bounds,
             running: JoinSet::new(),
@@ -89,6 +93,7 @@ impl HostCalls {
             WAIT => self.wait(&body).await,
             DROP => self.drop_calls(&body),
             REPORT => self.report(&body),
+            FIGURE => self.show.keep(body).then(Bytes::new).ok_or(ERR_TOO_MANY),
             _ => Err(ERR_MALFORMED),
         }
     }

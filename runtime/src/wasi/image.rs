@@ -25,7 +25,8 @@ pub(super) fn lay(image: &Image, cache_dir: &Path) -> Result<PathBuf, BackendErr
     };
     make_private(cache_dir).map_err(failed)?;
     let path = cache_dir.join(format!("{}-{}.cwasm", image.name, image.sha256));
-    if is_intact(image, &path).map_err(failed)? {
+    let expected = Expected { name: image.name, sha256: image.sha256, bytes: image.len as u64 };
+    if is_intact(&expected, &path).map_err(failed)? {
         return Ok(path);
     }
     tracing::info!(image = image.name, "unpacking the guest image");
@@ -37,8 +38,15 @@ pub(super) fn lay(image: &Image, cache_dir: &Path) -> Result<PathBuf, BackendErr
     Ok(path)
 }
 
+/// What a file of machine code must be.
+pub(super) struct Expected<'a> {
+    pub(super) name: &'a str,
+    pub(super) sha256: &'a str,
+    pub(super) bytes: u64,
+}
+
 /// Whether the file is there and holds the image. A file that is there and holds something else is not an error: it is replaced.
-fn is_intact(image: &Image, path: &Path) -> io::Result<bool> {
+pub(super) fn is_intact(image: &Expected<'_>, path: &Path) -> io::Result<bool> {
     let file = match OpenOptions::new().read(true).custom_flags(no_follow()).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -46,7 +54,7 @@ fn is_intact(image: &Image, path: &Path) -> io::Result<bool> {
     };
     let meta = file.metadata()?;
     let ours = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o022 == 0;
-    if !meta.is_file() || !ours || meta.len() != image.len as u64 {
+    if !meta.is_file() || !ours || meta.len() != image.bytes {
         return Ok(false);
     }
     if fs::read_to_string(identity_path(path)).is_ok_and(|known| known == identity(&meta)) {
@@ -60,7 +68,7 @@ fn is_intact(image: &Image, path: &Path) -> io::Result<bool> {
     Ok(intact)
 }
 
-fn hash(mut file: File) -> io::Result<String> {
+pub(super) fn hash(mut file: File) -> io::Result<String> {
     let mut hasher = Sha256::new();
     io::copy(&mut file, &mut hasher)?;
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
@@ -114,7 +122,8 @@ mod tests {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
         fs::write(&path, &bytes).unwrap();
-        assert!(!is_intact(&image, &path).unwrap());
+        let expected = Expected { name: image.name, sha256: image.sha256, bytes: image.len as u64 };
+        assert!(!is_intact(&expected, &path).unwrap());
         assert_eq!(lay(&image, &cache).unwrap(), path);
         assert_eq!(hash(File::open(&path).unwrap()).unwrap(), image.sha256);
     }

@@ -7,7 +7,8 @@ use wasmtime_wasi::{I32Exit, WasiCtxBuilder};
 
 use std::path::Path;
 
-use super::engine::Shared;
+use super::choice;
+use super::engine::{Loaded, Shared};
 use super::files::{FileBudget, Layout};
 use super::grants;
 use super::guest::{Guest, ProcessExit, ProtocolViolation};
@@ -16,7 +17,7 @@ use super::limiter::MemoryLimiter;
 use super::private_dir::{PrivateDirs, ScratchSpace};
 use super::streams::{GuestStreams, SinkStream};
 use super::syscalls::HOSTCALL_BYTES;
-use crate::backend::{BackendError, Exit, ExitCause, RunIo, Stream};
+use crate::backend::{BackendError, Exit, ExitCause, RunIo, Show, Stream};
 use crate::job::{Grant, Job, Mode};
 
 /// Exit code of a process that died of `abort()`.
@@ -25,6 +26,14 @@ const ABORTED: i32 = 128 + 6;
 /// Runs one job. Dropping the future drops the instance; what it had printed reaches the sink first.
 pub(super) async fn run(shared: &Shared, job: &Job, io: RunIo) -> Result<Exit, BackendError> {
     let _slot = shared.slot().await?;
+    let image = choice::choose(shared, job, &io.calls).await?;
+    let _ = io.image.set(image.used.clone());
+    run_in(shared, &image, job, io).await
+}
+
+/// Runs one job in an image.
+pub(super) async fn run_in(shared: &Shared, image: &Loaded, job: &Job, io: RunIo) -> Result<Exit, BackendError> {
+    let _ticking = image.ticking();
     let grants = job.workspace.iter().filter(|_| job.mode == Mode::Project);
     for grant in grants.clone() {
         grants::check(grant, &shared.cache_dir)?;
@@ -32,10 +41,10 @@ pub(super) async fn run(shared: &Shared, job: &Job, io: RunIo) -> Result<Exit, B
     // Declared before what is inside it, so that it goes last.
     let elsewhere = scratch_outside(shared, grants.clone())?;
     let private = elsewhere.as_ref().unwrap_or(&shared.scratch).for_run().map_err(scratch_error)?;
-    let layout = Layout::new(job, &private);
-    let store = new_store(shared, job, &io, &layout)?;
+    let layout = Layout::new(job, &private, image.library.as_deref());
+    let store = new_store(image, job, &io, &layout)?;
     let mut running = Running { store, private };
-    let cause = running.execute(shared, job, &layout).await?;
+    let cause = running.execute(image, job, &layout, &io.show).await?;
     running.private.ended_by_itself();
     Ok(Exit { cause })
 }
@@ -81,12 +90,18 @@ impl Drop for Running {
 }
 
 impl Running {
-    async fn execute(&mut self, shared: &Shared, job: &Job, layout: &Layout) -> Result<ExitCause, BackendError> {
-        let instance = match shared.guest.instantiate_async(&mut self.store).await {
+    async fn execute(
+        &mut self,
+        image: &Loaded,
+        job: &Job,
+        layout: &Layout,
+        show: &Show,
+    ) -> Result<ExitCause, BackendError> {
+        let instance = match image.guest.instantiate_async(&mut self.store).await {
             Ok(instance) => instance,
             Err(error) => return Err(instantiation_error(error, job)),
         };
-        let outcome = self.call(&instance, &argument(job, layout)?).await;
+        let outcome = self.call(&instance, &argument(job, layout, show)?).await;
         Ok(self.judge(outcome))
     }
 
@@ -159,7 +174,7 @@ fn end_of(error: &Error) -> End {
     }
 }
 
-fn new_store(shared: &Shared, job: &Job, io: &RunIo, layout: &Layout) -> Result<Store<Guest>, BackendError> {
+fn new_store(image: &Loaded, job: &Job, io: &RunIo, layout: &Layout) -> Result<Store<Guest>, BackendError> {
     let mut builder = WasiCtxBuilder::new();
     for (name, value) in &job.env {
         builder.env(name, value);
@@ -183,12 +198,13 @@ fn new_store(shared: &Shared, job: &Job, io: &RunIo, layout: &Layout) -> Result<
                 answer_bytes: job.limits.answer_bytes,
                 outstanding: job.limits.outstanding_calls,
             },
+            io.show.clone(),
         ),
         streams: GuestStreams::new(io.output.clone()),
         files: FileBudget::new(&job.limits),
         memory: None,
     };
-    let mut store = Store::new(&shared.engine, guest);
+    let mut store = Store::new(&image.engine, guest);
     store.limiter(|guest| &mut guest.limiter);
     store.set_hostcall_fuel(HOSTCALL_BYTES);
     store.set_epoch_deadline(1);
@@ -204,7 +220,7 @@ fn new_store(shared: &Shared, job: &Job, io: &RunIo, layout: &Layout) -> Result<
 }
 
 /// The argument of `gloveport_run`.
-fn argument(job: &Job, layout: &Layout) -> Result<Bytes, BackendError> {
+fn argument(job: &Job, layout: &Layout, show: &Show) -> Result<Bytes, BackendError> {
     #[derive(Serialize)]
     struct Header<'a> {
         argv: Vec<&'a str>,
@@ -215,6 +231,10 @@ fn argument(job: &Job, layout: &Layout) -> Result<Bytes, BackendError> {
         tools: &'a str,
         tz: Option<&'a str>,
         project: bool,
+        #[serde(skip_serializing_if = "is_zero")]
+        figures: usize,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        tables: bool,
     }
     let header = Header {
         argv: std::iter::once(job.filename.as_str()).chain(job.args.iter().map(String::as_str)).collect(),
@@ -225,6 +245,8 @@ fn argument(job: &Job, layout: &Layout) -> Result<Bytes, BackendError> {
         tools: &job.tools.json,
         tz: job.timezone.as_deref(),
         project: job.mode == Mode::Project,
+        figures: show.figures,
+        tables: show.tables,
     };
     let too_long = |_| BackendError::internal("the run's header does not fit");
     let header = serde_json::to_vec(&header)
@@ -234,6 +256,11 @@ fn argument(job: &Job, layout: &Layout) -> Result<Bytes, BackendError> {
     argument.extend_from_slice(&header);
     argument.extend_from_slice(job.code.as_bytes());
     Ok(argument.freeze())
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 fn instantiation_error(error: Error, job: &Job) -> BackendError {

@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gloveport::config::ImageChoice;
 use gloveport::wasi::{Allocation, WasiBackend, WasiOptions};
 use gloveport::{Config, Request, RunResult, Sandbox, Status};
 use gloveport_tests::probe_tools;
@@ -66,6 +67,9 @@ fn main() -> Outcome<()> {
     if is_wanted("memory") {
         memory(&runtime, &on_demand)?;
     }
+    if is_wanted("science") {
+        science(&runtime, &on_demand, &pooled)?;
+    }
     if is_wanted("flood") {
         flood(&runtime, &on_demand)?;
     }
@@ -80,11 +84,18 @@ fn tempfile_dir() -> Outcome<PathBuf> {
 }
 
 fn sandbox(scratch: &std::path::Path, allocation: Allocation) -> Outcome<Sandbox> {
+    // Another image's figures: GLOVEPORT_TEST_IMAGE=science, built beforehand.
+    let image = std::env::var("GLOVEPORT_TEST_IMAGE").map_or(Ok(ImageChoice::Slim), |name| name.parse())?;
+    let environment: Vec<_> = std::env::vars_os().collect();
     let options = WasiOptions {
-        cache_dir: scratch.join("cache"),
+        cache_dir: match image {
+            ImageChoice::Slim => scratch.join("cache"),
+            _ => WasiOptions::from_environment(&environment).cache_dir,
+        },
         scratch_dir: scratch.join("runs"),
         allocation,
         max_concurrent: 100,
+        image,
     };
     let mut config = Config::default();
     config.limits.max_tool_calls = 1_000_000;
@@ -303,6 +314,50 @@ fn private_kib() -> Outcome<u64> {
     let rollup = std::fs::read_to_string("/proc/self/smaps_rollup")?;
     let line = rollup.lines().find(|line| line.starts_with("Private_Dirty:")).ok_or("no Private_Dirty")?;
     Ok(line.split_whitespace().nth(1).ok_or("no number")?.parse()?)
+}
+
+/// Jobs with packages, against native Python with the same packages: `GLOVEPORT_BENCH_PYTHON` names it.
+fn science(runtime: &tokio::runtime::Runtime, on_demand: &Sandbox, pooled: &Sandbox) -> Outcome<()> {
+    let Ok(native) = std::env::var("GLOVEPORT_BENCH_PYTHON") else { return Ok(()) };
+    let small =
+        "import numpy as np, pandas as pd\nprint(pd.DataFrame({'a': np.arange(9) % 3, 'b': 1.0}).groupby('a').sum())";
+    let (mut fresh, mut slots, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+    for i in 0..60 {
+        for (sandbox, times) in [(on_demand, &mut fresh), (pooled, &mut slots)] {
+            times.push(time(|| printed(&runtime.block_on(sandbox.execute(Request::new(small)))))?);
+        }
+        if i % 6 == 0 {
+            theirs.push(time(|| Ok(Command::new(&native).args(["-c", small]).output()?))?);
+        }
+    }
+    let native_small = percentiles(theirs).0;
+    for (name, times) in [("on demand", fresh), ("pooled", slots)] {
+        let (p50, p99) = percentiles(times);
+        row(
+            &format!("fresh `import numpy, pandas` and a small groupby, {name}"),
+            &format!("p50 {p50:.2?}, p99 {p99:.2?}"),
+            &format!("{native_small:.0?} (native python3)"),
+            &ratio(p50, native_small),
+        );
+    }
+    let product = "import time, numpy as np\na = np.random.default_rng(1).random((600, 600))\na @ a\nt = time.perf_counter()\n\
+                   for _ in range(5): a @ a\nprint(time.perf_counter() - t)";
+    let grouped = "import time, numpy as np, pandas as pd\nn = 1_000_000\nr = np.random.default_rng(1)\n\
+                   df = pd.DataFrame({'k': r.integers(0, 1000, n), 'v': r.random(n)})\ndf.groupby('k')['v'].mean()\n\
+                   t = time.perf_counter()\nfor _ in range(3): df.groupby('k')['v'].mean()\nprint(time.perf_counter() - t)";
+    for (name, code) in [("5 matrix products, 600 × 600", product), ("3 groupby-means of a million rows", grouped)] {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..5 {
+            ours.push(seconds(&printed(&runtime.block_on(on_demand.execute(Request::new(code))))?)?);
+            let mut command = Command::new(&native);
+            // One thread, as the guest has.
+            command.env("OPENBLAS_NUM_THREADS", "1").args(["-c", code]);
+            theirs.push(seconds(&String::from_utf8(command.output()?.stdout)?)?);
+        }
+        let (ours, theirs) = (percentiles(ours).0, percentiles(theirs).0);
+        row(name, &format!("{ours:.0?}"), &format!("{theirs:.0?} (native python3, one thread)"), &ratio(ours, theirs));
+    }
+    Ok(())
 }
 
 fn flood(runtime: &tokio::runtime::Runtime, sandbox: &Sandbox) -> Outcome<()> {

@@ -1,52 +1,97 @@
-//! Runs the base to the point where the shim has imported the standard library, and returns a module that starts there.
+//! Runs a base to the point where the shim has imported the library, and returns a module that starts there.
 
 use std::path::Path;
 use std::time::Duration;
 
 use wasmtime::error::Context as _;
-use wasmtime::{Caller, Engine, Extern, Instance, Linker, Module, OptLevel, Result, Store, Val};
+use wasmtime::{Caller, Engine, Extern, Instance, Linker, Module, OptLevel, Result, Store, Val, ensure};
 use wasmtime_wasi::p1::{self, WasiP1Ctx};
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, HostWallClock, WasiCtx};
 use wasmtime_wizer::{InstanceState, SnapshotVal, ValType, Wizer};
 
-use crate::engine;
+use crate::engine::{self, Exceptions};
 
 /// The instant, in seconds since 1970, that the guest reads before the snapshot. Fixed, so that the same inputs give the same image.
-const SNAPSHOT_TIME: Duration = Duration::from_secs(1_767_225_600);
+pub(crate) const SNAPSHOT_TIME: Duration = Duration::from_secs(1_767_225_600);
 
 /// Opcode and refusal of the host call, see ABI.md.
 const OP_OUTPUT: u8 = 5;
 const ERR_MALFORMED: i32 = -1;
 
-/// Takes the snapshot of `base` with `boot` as the guest's `/boot`.
-pub(crate) fn take(base: &[u8], boot: &Path) -> Result<Vec<u8>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    runtime.block_on(run_to_snapshot(base, boot))
+/// How a base is brought to the point of its snapshot.
+pub(crate) struct Start<'a> {
+    /// The export that starts the interpreter.
+    init: &'static str,
+    /// Host directories, the names that the guest sees, and what it may do there.
+    grants: Vec<(&'a Path, &'a str, FsPerms)>,
+    /// Python source that an adapted base runs after its start (see `making/adapter.rs`).
+    code: Option<&'a str>,
+    exceptions: Exceptions,
 }
 
-async fn run_to_snapshot(base: &[u8], boot: &Path) -> Result<Vec<u8>> {
-    let wizer = Wizer::new();
+impl<'a> Start<'a> {
+    /// Our own base: its start imports the shim from `boot` by itself.
+    #[allow(dead_code, reason = "the build script takes this one, the library the next")]
+    pub(crate) fn of_our_base(boot: &'a Path) -> Self {
+        Self::of_our_base_with(vec![(boot, "/boot", FsPerms::ReadOnly)])
+    }
+
+    /// Our own base with more to see than `/boot`.
+    pub(crate) fn of_our_base_with(grants: Vec<(&'a Path, &'a str, FsPerms)>) -> Self {
+        Self { init: "wizer-initialize", grants, code: None, exceptions: Exceptions::Off }
+    }
+
+    /// An adapted base, that runs `code` before the snapshot.
+    pub(crate) fn of_adapted_base(grants: Vec<(&'a Path, &'a str, FsPerms)>, code: &'a str) -> Self {
+        Self { init: "wizer.initialize", grants, code: Some(code), exceptions: Exceptions::On }
+    }
+}
+
+/// Takes the snapshot of `base`.
+pub(crate) fn take(base: &[u8], start: &Start<'_>) -> Result<Vec<u8>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    runtime.block_on(run_to_snapshot(base, start))
+}
+
+async fn run_to_snapshot(base: &[u8], start: &Start<'_>) -> Result<Vec<u8>> {
+    let mut wizer = Wizer::new();
+    wizer.init_func(start.init);
     let (context, instrumented) = wizer.instrument(base)?;
-    let engine = build_engine()?;
+    let engine = build_engine(start.exceptions)?;
     let module = Module::new(&engine, instrumented).context("the base does not compile")?;
-    let mut store = Store::new(&engine, wasi_context(boot)?);
+    let mut store = Store::new(&engine, wasi_context(start)?);
     let instance = linker(&engine)?.instantiate_async(&mut store, &module).await?;
-    for export in ["_initialize", wizer.get_init_func()] {
+    for export in ["_initialize", start.init] {
         let function = instance.get_typed_func::<(), ()>(&mut store, export)?;
         function.call_async(&mut store, ()).await.with_context(|| format!("the guest failed in {export}"))?;
+    }
+    if let Some(code) = start.code {
+        run_code(&mut store, &instance, code).await?;
     }
     wizer.snapshot(&context, &mut State { store, instance }).await
 }
 
+/// Runs Python source in an adapted base, then makes it forget the descriptors of the build.
+async fn run_code(store: &mut Store<WasiP1Ctx>, instance: &Instance, code: &str) -> Result<()> {
+    let memory = instance.get_memory(&mut *store, "memory").context("the base has no memory")?;
+    let len = u32::try_from(code.len())?;
+    let at = instance.get_typed_func::<u32, u32>(&mut *store, "gloveport_alloc")?.call_async(&mut *store, len).await?;
+    memory.write(&mut *store, usize::try_from(at)?, code.as_bytes())?;
+    let turn = instance.get_typed_func::<(u32, u32), i32>(&mut *store, "turn")?;
+    let status = turn.call_async(&mut *store, (at, len)).await.context("the guest failed before its snapshot")?;
+    ensure!(status == 0, "the guest failed before its snapshot (status {status}); it says why above");
+    instance.get_typed_func::<(), ()>(&mut *store, "gloveport_seal")?.call_async(store, ()).await
+}
+
 /// The code of this engine runs once, for about a second, so it is compiled fast.
-fn build_engine() -> Result<Engine> {
-    let mut config = engine::config();
+fn build_engine(exceptions: Exceptions) -> Result<Engine> {
+    let mut config = engine::config(exceptions);
     config.cranelift_opt_level(OptLevel::None).epoch_interruption(false);
     Engine::new(&config)
 }
 
-/// The guest sees `/boot`, a clock that stands still and a random source that repeats itself, and nothing else.
-fn wasi_context(boot: &Path) -> Result<WasiP1Ctx> {
+/// The guest sees what it is granted, a clock that stands still and a random source that repeats itself, and nothing else.
+fn wasi_context(start: &Start<'_>) -> Result<WasiP1Ctx> {
     let mut builder = WasiCtx::builder();
     builder
         .allow_blocking_current_thread(true)
@@ -56,8 +101,10 @@ fn wasi_context(boot: &Path) -> Result<WasiP1Ctx> {
         .monotonic_clock(StoppedClock)
         .secure_random(wasmtime_wasi::random::Deterministic::new(vec![0x5a; 32]))
         .insecure_random(wasmtime_wasi::random::Deterministic::new(vec![0x5a; 32]))
-        .insecure_random_seed(0x5a)
-        .preopened_dir(boot, "/boot", FsPerms::ReadOnly)?;
+        .insecure_random_seed(0x5a);
+    for (host, guest, perms) in &start.grants {
+        builder.preopened_dir(host, guest, *perms)?;
+    }
     Ok(builder.build_p1())
 }
 

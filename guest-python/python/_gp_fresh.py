@@ -1,0 +1,48 @@
+"""Random generators that exist before the snapshot, and so would give the same numbers in every run: each run reseeds them."""
+
+import gc
+import os
+import random
+import sys
+
+_generators = []
+
+
+def collect():
+    """Finds them, once, before the snapshot. `random`'s own is the run's business."""
+    numpy = sys.modules.get("numpy.random")
+    for thing in gc.get_objects():
+        if isinstance(thing, random.Random) and not isinstance(thing, random.SystemRandom):
+            if thing is not random._inst:
+                _generators.append(_reseed_python(thing))
+        elif numpy is not None:
+            # Some objects answer questions about their class with code of their own.
+            kind = type(thing)
+            if issubclass(kind, numpy.RandomState):
+                _generators.append(_reseed_numpy(thing._bit_generator))
+            elif issubclass(kind, numpy.Generator):
+                _generators.append(_reseed_numpy(thing.bit_generator))
+
+
+def reseed():
+    for generator in _generators:
+        generator()
+
+
+def _reseed_python(generator):
+    seed = generator.seed
+    return lambda: seed(int.from_bytes(os.urandom(32)))
+
+
+def _reseed_numpy(generator):
+    if hasattr(generator, "_legacy_seeding"):
+        from numpy import frombuffer, uint32
+
+        seed = generator._legacy_seeding
+        return lambda: seed(frombuffer(os.urandom(32), uint32))
+    kind = type(generator)
+
+    def fresh():
+        generator.state = kind().state
+
+    return fresh
