@@ -33,7 +33,7 @@ pub(crate) fn backend(
         BackendKind::Local => local::backend(&config.local, environment),
         BackendKind::Command => command::backend(&config.command, with_own(environment, &config.command.env, host)),
     };
-    let backend = made.map_err(complaint)?.guarded(judge(guard.clone()));
+    let backend = made.map_err(|error| complaint(&error))?.guarded(judge(guard.clone()));
     confines(config, &backend)?;
     Ok(Some(Arc::new(backend)))
 }
@@ -55,7 +55,7 @@ pub(crate) fn is_here(kind: BackendKind) -> bool {
 }
 
 /// A backend's error about how it is set up.
-pub(crate) fn complaint(error: BackendError) -> Complaint {
+pub(crate) fn complaint(error: &BackendError) -> Complaint {
     Complaint::setup(error.to_string())
 }
 

@@ -2,28 +2,19 @@
 #![no_main]
 
 use gloveport_backends::fuzzing::{Event, journal};
-use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
-/// Numbers are few, so that events meet.
-#[derive(Debug, Arbitrary)]
-enum Step {
-    Sealed(u8, u8, Vec<u8>),
-    Raw(u8, Vec<u8>),
-    Fault(u8, String),
-    Next,
-    Answer(u8, Vec<u8>),
-    Unsent(u8, u32),
-}
-
-fuzz_target!(|steps: Vec<Step>| {
-    let number = |seq: &u8| u32::from(seq % 16);
-    journal(steps.iter().map(|step| match step {
-        Step::Sealed(seq, ring, body) => Event::Sealed(number(seq), u32::from(*ring), body),
-        Step::Raw(seq, content) => Event::Raw(number(seq), content),
-        Step::Fault(seq, text) => Event::Fault(number(seq), text),
-        Step::Next => Event::Next,
-        Step::Answer(at, body) => Event::Answer(*at, body),
-        Step::Unsent(seq, errno) => Event::Unsent(number(seq), *errno),
+fuzz_target!(|steps: Vec<(u8, u8, u8, Vec<u8>)>| {
+    journal(steps.iter().map(|(kind, seq, extra, bytes)| {
+        // Numbers are few, so that events meet.
+        let (seq, extra) = (u32::from(seq % 16), u32::from(*extra));
+        match kind % 8 {
+            0..=2 => Event::Sealed(seq, extra, bytes),
+            3 => Event::Raw(seq, bytes),
+            4 => Event::Fault(seq, "request is no regular file"),
+            5 => Event::Next,
+            6 => Event::Answer(kind / 8, bytes),
+            _ => Event::Unsent(seq, extra),
+        }
     }));
 });

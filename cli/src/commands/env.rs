@@ -1,5 +1,6 @@
 //! `gloveport env`.
 
+use gloveport::backend::BackendError;
 use gloveport_backends::docker;
 
 use crate::Host;
@@ -20,7 +21,7 @@ pub(crate) fn run(args: &EnvArgs, _: &Global, host: &Host) -> Result<Exit, Compl
             EnvCommand::Prune => Ok(removed(docker::prune(&endpoint, None).await?)),
         }
     });
-    done.map(|text| terminal::print(&text)).map_err(remote::complaint)
+    done.map(|text| terminal::print(&text)).map_err(|error: BackendError| remote::complaint(&error))
 }
 
 fn removed(count: usize) -> String {

@@ -60,7 +60,7 @@ async fn start(assembly: &Assembly, lines: &mut Vec<String>) -> bool {
     match found {
         Ok(hello) => {
             lines.push(row("python", &python(&hello)));
-            lines.push(row("isolation", &isolation(&**backend)));
+            lines.push(row("isolation", &isolation(backend)));
             lines.push(row("script", &format!("can start: {:.1} s for a new environment", took.as_secs_f64())));
             true
         }
