@@ -64,6 +64,7 @@ def seal(packed, run):
     import _gp_rehearsal
 
     _gp_rehearsal.warm_up()
+    getattr(_gp_pack, "warm_up", int)()
     # Before freezing: the collector no longer lists what is frozen.
     _gp_fresh.collect()
     # Frozen already, so that the collections at the end of each rehearsal only look at what it made.
