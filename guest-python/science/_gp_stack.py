@@ -96,3 +96,10 @@ def warm_up():
     axes.legend()
     figure.savefig(io.BytesIO(), format="png")
     plt.close("all")
+    # A font that is loaded reads its file when it is used, and no open file survives the snapshot.
+    from matplotlib import font_manager, text
+
+    del figure, axes
+    for cache in (*vars(font_manager).values(), *vars(text).values()):
+        if hasattr(cache, "cache_clear"):
+            cache.cache_clear()
