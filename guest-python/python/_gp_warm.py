@@ -64,6 +64,7 @@ def seal(packed, run):
     import _gp_rehearsal
 
     _gp_rehearsal.warm_up()
+    getattr(_gp_pack, "warm_up", int)()
     # Before freezing: the collector no longer lists what is frozen.
     _gp_fresh.collect()
     # Frozen already, so that the collections at the end of each rehearsal only look at what it made.
@@ -76,10 +77,30 @@ def seal(packed, run):
     sys.path_importer_cache.clear()
     gc.collect()
     if sys.platform == "wasi":
+        _refuse_open_files()
         getattr(_gp_pack, "fill_holes", _fill_holes)()
     gc.freeze()
     # Counting references would write to every page that holds an object a run looks at, and each such page is copied.
     getattr(_gloveport, "immortalize", int)()
+
+
+# Descriptors that are looked at: the build opens few files at a time.
+_DESCRIPTORS = range(3, 64)
+
+
+def _refuse_open_files():
+    """A file that is open when the snapshot is taken would be a bad descriptor in each run."""
+    import os
+    import stat
+
+    for descriptor in _DESCRIPTORS:
+        try:
+            kind = os.fstat(descriptor).st_mode
+        except OSError:
+            continue
+        # The directories that the build granted are open, too.
+        if stat.S_ISREG(kind):
+            raise RuntimeError(f"a file of {os.fstat(descriptor).st_size} bytes is still open; close it before the snapshot")
 
 
 # The allocator's size classes: multiples of 16 up to 512 bytes, carved from pools of one page, less their header.

@@ -96,6 +96,8 @@ def adopt_loaded_modules():
     """Nothing to do: what start-up imported came from the archive, which stays."""
 
 
+warm_up = _gp_stack.warm_up
+
 # Sizes of blocks, and how many of them a hole in the middle of the heap can at most be worth looking for.
 _LARGE = 1 << 20
 _SMALLEST = 32

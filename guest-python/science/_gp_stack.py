@@ -67,3 +67,39 @@ def before_imports():
     os.environ["MPLCONFIGDIR"] = "/tmp/matplotlib"
     os.environ["MPLBACKEND"] = "agg"
     os.makedirs("/tmp/matplotlib", exist_ok=True)
+
+
+def warm_up():
+    """Runs what most scripts run, so that lazily made parts of the packages are in the snapshot."""
+    import io
+
+    import matplotlib.pyplot as plt
+    import numpy as np
+    import pandas as pd
+
+    text = "day,kind,value\n2024-01-01,a,1.5\n2024-01-02,b,2\n2024-01-03,a,3\n"
+    frame = pd.read_csv(io.StringIO(text), parse_dates=["day"])
+    frame["double"] = frame["value"] * 2
+    repr(frame), str(frame["value"]), str(frame.dtypes), frame.info(buf=io.StringIO()), frame.describe()
+    frame.groupby("kind")["value"].agg(["sum", "mean", "count"]), frame.groupby("kind").sum(numeric_only=True)
+    frame.merge(frame[["kind"]], on="kind", how="left"), pd.concat([frame, frame]), frame.sort_values("value")
+    frame.pivot_table(index="day", columns="kind", values="value").fillna(0), frame["kind"].value_counts()
+    frame.set_index("day").resample("D").sum(numeric_only=True), frame["day"].dt.strftime("%d %b"), frame["kind"].str.upper()
+    frame[frame["value"] > 1].iloc[0], frame.loc[0, "value"], frame["value"].rolling(2).mean(), frame.to_dict("records")
+    frame.to_csv(), frame.to_json(), frame.to_markdown(), frame.to_string(), frame.apply(lambda row: row["value"], axis=1)
+    frame.to_excel(book := io.BytesIO(), index=False), pd.read_excel(book), pd.date_range("2024-01-01", periods=2, tz="UTC")
+    np.linalg.solve(np.eye(2), [1.0, 2.0]), np.random.default_rng(1).normal(size=4).std(), repr(np.arange(3) / 2)
+    figure, axes = plt.subplots()
+    axes.plot([1, 2], [3, 4], label="line")
+    axes.bar([1, 2], [3, 4])
+    axes.set_title("title")
+    axes.legend()
+    figure.savefig(io.BytesIO(), format="png")
+    plt.close("all")
+    # A font that is loaded reads its file when it is used, and no open file survives the snapshot.
+    from matplotlib import font_manager, text
+
+    del figure, axes
+    for cache in (*vars(font_manager).values(), *vars(text).values()):
+        if hasattr(cache, "cache_clear"):
+            cache.cache_clear()

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use wasmtime::error::Context as _;
-use wasmtime::{Caller, Engine, Extern, Instance, Linker, Module, OptLevel, Result, Store, Val, ensure};
-use wasmtime_wasi::p1::{self, WasiP1Ctx};
+use wasmtime::{Caller, Engine, Extern, Instance, Linker, Memory, Module, OptLevel, Result, Store, Val, ensure};
+use wasmtime_wasi::p1::{self, WasiP1Ctx, wasi_snapshot_preview1 as preview1};
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, HostWallClock, WasiCtx};
 use wasmtime_wizer::{InstanceState, SnapshotVal, ValType, Wizer};
+use wiggle::GuestMemory;
 
 use crate::engine::{self, Exceptions};
 
@@ -111,8 +112,92 @@ fn wasi_context(start: &Start<'_>) -> Result<WasiP1Ctx> {
 fn linker(engine: &Engine) -> Result<Linker<WasiP1Ctx>> {
     let mut linker = Linker::new(engine);
     p1::add_to_linker_async(&mut linker, |context| context)?;
+    hide_identities(&mut linker)?;
     linker.func_wrap("gloveport", "call", refuse_call)?;
     Ok(linker)
+}
+
+/// Numbers and times of this machine's files would stay in the guest's memory, and the same inputs would not give the same snapshot.
+fn hide_identities(linker: &mut Linker<WasiP1Ctx>) -> Result<()> {
+    linker.allow_shadowing(true);
+    linker.func_wrap_async(WASI, "fd_filestat_get", |caller, (fd, out): (i32, i32)| {
+        Box::new(async move {
+            let mut caller = caller;
+            let (mut memory, context) = split(&mut caller)?;
+            let errno = preview1::fd_filestat_get(context, &mut memory, fd, out).await?;
+            hide_stat(&mut caller, errno, out)
+        })
+    })?;
+    linker.func_wrap_async(WASI, "path_filestat_get", |caller, args: (i32, i32, i32, i32, i32)| {
+        Box::new(async move {
+            let mut caller = caller;
+            let (fd, flags, path, len, out) = args;
+            let (mut memory, context) = split(&mut caller)?;
+            let errno = preview1::path_filestat_get(context, &mut memory, fd, flags, path, len, out).await?;
+            hide_stat(&mut caller, errno, out)
+        })
+    })?;
+    linker.func_wrap_async(WASI, "fd_readdir", |caller, args: (i32, i32, i32, i64, i32)| {
+        Box::new(async move {
+            let mut caller = caller;
+            let (fd, buffer, len, cookie, used) = args;
+            let (mut memory, context) = split(&mut caller)?;
+            let errno = preview1::fd_readdir(context, &mut memory, fd, buffer, len, cookie, used).await?;
+            hide_entries(&mut caller, buffer, used)?;
+            Ok(errno)
+        })
+    })?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+const WASI: &str = "wasi_snapshot_preview1";
+/// Places in a `filestat` of preview 1: device and inode, and the three times.
+const STAT_IDENTITY: std::ops::Range<usize> = 0..16;
+const STAT_TIMES: std::ops::Range<usize> = 40..64;
+/// Size of a `dirent`, and the places of its inode and of the length of the name behind it.
+const ENTRY_BYTES: usize = 24;
+const ENTRY_INODE: std::ops::Range<usize> = 8..16;
+const ENTRY_NAME_LENGTH: std::ops::Range<usize> = 16..20;
+
+fn memory_of(caller: &mut Caller<'_, WasiP1Ctx>) -> Result<Memory> {
+    caller.get_export("memory").and_then(Extern::into_memory).context("the guest has no memory")
+}
+
+fn split<'a>(caller: &'a mut Caller<'_, WasiP1Ctx>) -> Result<(GuestMemory<'a>, &'a mut WasiP1Ctx)> {
+    let memory = memory_of(caller)?;
+    let (data, context) = memory.data_and_store_mut(caller);
+    Ok((GuestMemory::Unshared(data), context))
+}
+
+fn hide_stat(caller: &mut Caller<'_, WasiP1Ctx>, errno: i32, out: i32) -> Result<i32> {
+    let memory = memory_of(caller)?;
+    let at = usize::try_from(out.cast_unsigned())?;
+    if errno == 0
+        && let Some(stat) = memory.data_mut(caller).get_mut(at..at + STAT_TIMES.end)
+    {
+        stat[STAT_IDENTITY].fill(0);
+        stat[STAT_TIMES].fill(0);
+    }
+    Ok(errno)
+}
+
+fn hide_entries(caller: &mut Caller<'_, WasiP1Ctx>, buffer: i32, used: i32) -> Result<()> {
+    let memory = memory_of(caller)?;
+    let data = memory.data_mut(caller);
+    let word = |data: &[u8], at: usize| -> Result<usize> {
+        let bytes = data.get(at..at + 4).context("the guest passed a bad pointer")?;
+        Ok(usize::try_from(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))?)
+    };
+    let used = word(data, usize::try_from(used.cast_unsigned())?)?;
+    let mut at = usize::try_from(buffer.cast_unsigned())?;
+    let end = at + used;
+    // What does not fit whole is read again by the guest.
+    while at + ENTRY_BYTES <= end {
+        data[at + ENTRY_INODE.start..at + ENTRY_INODE.end].fill(0);
+        at += ENTRY_BYTES + word(data, at + ENTRY_NAME_LENGTH.start)?;
+    }
+    Ok(())
 }
 
 /// The host call before the snapshot: there are no tools yet, but what the shim prints about its own failure must be seen.
