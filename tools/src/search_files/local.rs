@@ -44,6 +44,8 @@ const MAX_WAITING: usize = 100_000;
 
 /// What a path came to: the hits of a file, or `None` for what was skipped.
 type Found = Option<(PathBuf, FileHits)>;
+/// Paths with the number of their batch; `None` for what is skipped.
+type Batch = (usize, Vec<Option<PathBuf>>);
 
 /// A search under way.
 struct Search<'a> {
@@ -212,7 +214,7 @@ impl Search<'_> {
 
     fn work(
         &self,
-        paths: &Mutex<Receiver<(usize, Vec<Option<PathBuf>>)>>,
+        paths: &Mutex<Receiver<Batch>>,
         found: &SyncSender<(usize, Vec<Found>)>,
         ahead: &Ahead,
     ) {
