@@ -212,12 +212,7 @@ impl Search<'_> {
         (path, hits)
     }
 
-    fn work(
-        &self,
-        paths: &Mutex<Receiver<Batch>>,
-        found: &SyncSender<(usize, Vec<Found>)>,
-        ahead: &Ahead,
-    ) {
+    fn work(&self, paths: &Mutex<Receiver<Batch>>, found: &SyncSender<(usize, Vec<Found>)>, ahead: &Ahead) {
         let mut searcher = self.query.searcher();
         loop {
             let next = paths.lock().unwrap_or_else(PoisonError::into_inner).recv();
