@@ -21,6 +21,7 @@ use crate::backend::Isolation;
 use crate::job::{Access, Mode};
 
 pub use check::ConfigError;
+pub(crate) use check::is_python_name;
 pub use image::{ImageChoice, NoImage, SLIM};
 pub use remotes::{CommandConfig, DockerConfig, LocalConfig, SshConfig};
 pub use secret::Secret;

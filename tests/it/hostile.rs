@@ -17,6 +17,7 @@ trials![
     r7_a_sleep_ends_at_the_deadline,
     r8_recursion_is_an_error_of_the_script,
     r11_a_flood_of_output_is_a_success_with_exact_counts,
+    compiling_takes_time_in_proportion_to_the_lines,
     r14_output_of_any_bytes_is_shown_and_counted,
     r15_open_files_are_capped,
     r16_the_disk_is_capped,
@@ -180,6 +181,13 @@ async fn r7_a_sleep_ends_at_the_deadline() {
     expect_timeout("import select; select.select([], [], [], 1000)").await;
     expect_timeout("from hermes_tools import pause; pause(1000000)").await;
     assert_eq!(printed(&run("import sys; print(repr(sys.stdin.read()))").await), "''\n");
+}
+
+/// In the square of the lines, as it once was, this takes several minutes.
+async fn compiling_takes_time_in_proportion_to_the_lines() {
+    let code = "compile('x = 1\\n' * 400_000, 'lines', 'exec')\nprint('compiled')";
+    let result = sandbox().execute(Request::new(code).timeout_secs(100.0)).await;
+    assert_eq!(printed(&result), "compiled\n");
 }
 
 async fn r8_recursion_is_an_error_of_the_script() {

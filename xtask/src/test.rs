@@ -34,11 +34,12 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
         set_up_engines(whole)?;
     }
     let rest: Vec<&str> = args.rest.iter().map(String::as_str).collect();
-    let mut cargo = command("cargo", &[&["test", "--workspace", "--locked"], rest.as_slice()].concat());
+    let mut cargo =
+        command("cargo", &[&["test", "--workspace", "--locked", "--no-fail-fast"], rest.as_slice()].concat());
     if !args.no_engines {
         cargo.env("GLOVEPORT_ENGINES", "1");
     }
-    eprintln!("+ cargo test --workspace --locked {}", rest.join(" "));
+    eprintln!("+ cargo test --workspace --locked --no-fail-fast {}", rest.join(" "));
     anyhow::ensure!(cargo.status()?.success(), "tests failed");
     // The integration suite runs the shim in the real guest; its unit tests need a native Python 3.13 and minutes.
     if !rest.is_empty() || !whole {

@@ -55,10 +55,10 @@ fn runc<'a>(mut components: impl Iterator<Item = (&'a str, &'a str)>) -> Option<
 
 fn judge(version: &str) -> Option<String> {
     let numbers = numbers(version)?;
-    let (major, minor, _) = numbers;
+    let (major, minor, ..) = numbers;
     let newest_line = SOUND_RUNC[SOUND_RUNC.len() - 1];
     let sound = match SOUND_RUNC.iter().find(|first| (first.0, first.1) == (major, minor)) {
-        Some(first) => numbers >= *first,
+        Some(first) => numbers >= (first.0, first.1, first.2, true),
         None => (major, minor) > (newest_line.0, newest_line.1),
     };
     (!sound).then(|| {
@@ -69,17 +69,12 @@ fn judge(version: &str) -> Option<String> {
     })
 }
 
-/// `1.1.15+ds1-2` as numbers. A release candidate counts as what comes before its release.
-fn numbers(version: &str) -> Option<(u32, u32, u32)> {
+/// `1.1.15+ds1-2` as numbers, and whether it is a release: a candidate comes before it.
+fn numbers(version: &str) -> Option<(u32, u32, u32, bool)> {
     let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
     let (plain, rest) = version.split_at(end);
     let mut parts = plain.split('.').map(|part| part.parse::<u32>());
-    let (major, minor, patch) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
-    match (rest.starts_with("-rc"), patch) {
-        (true, 0) => Some((major, minor.checked_sub(1)?, u32::MAX)),
-        (true, patch) => Some((major, minor, patch - 1)),
-        (false, patch) => Some((major, minor, patch)),
-    }
+    Some((parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?, !rest.starts_with("-rc")))
 }
 
 #[cfg(test)]

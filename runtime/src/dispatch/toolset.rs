@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jsonschema::Validator;
 use serde_json::{Map, Value};
 
+use crate::config::is_python_name;
 use crate::stubs::ToolStubs;
 use crate::tool::{Tool, ToolSpec};
 
@@ -162,19 +163,9 @@ impl EnabledTools {
     }
 }
 
-/// Python's keywords: none of them can name a function.
-const KEYWORDS: &[&str] = &[
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
-    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
-];
 /// Names that the module has of its own.
 const HELPERS: &[&str] = &["json_parse", "shell_quote", "retry"];
 
 fn is_usable_name(name: &str) -> bool {
-    let mut chars = name.chars();
-    chars.next().is_some_and(|c| c.is_ascii_alphabetic())
-        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && !KEYWORDS.contains(&name)
-        && !HELPERS.contains(&name)
+    name.starts_with(|c: char| c.is_ascii_alphabetic()) && is_python_name(name) && !HELPERS.contains(&name)
 }
