@@ -1,2 +1,2 @@
-#! {"status": "error", "kind": "script", "exit_code": 1, "slim_only": "the science image has the package"}
+#! {"status": "error", "kind": "script", "exit_code": 1, "slim_only": "it is there on the science image, and maybe elsewhere"}
 import pandas
