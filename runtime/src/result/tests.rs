@@ -26,6 +26,8 @@ fn assemble(ending: Ending, stdout: &str, stderr: &str) -> RunResult {
             hint: None,
             spill_path: None,
             warnings: Vec::new(),
+            image: None,
+            figures: Vec::new(),
         },
     )
 }
