@@ -64,7 +64,7 @@ async fn run_to_snapshot(base: &[u8], start: &Start<'_>) -> Result<Vec<u8>> {
     let instance = linker(&engine)?.instantiate_async(&mut store, &module).await?;
     for export in ["_initialize", start.init] {
         let function = instance.get_typed_func::<(), ()>(&mut store, export)?;
-        function.call_async(&mut store, ()).await.with_context(|| format!("the guest failed in {export}"))?;
+        function.call_async(&mut store, ()).await.with_context(|| format!("the guest failed in {export} and says why above"))?;
     }
     if let Some(code) = start.code {
         run_code(&mut store, &instance, code).await?;
@@ -177,7 +177,11 @@ fn hide_stat(caller: &mut Caller<'_, WasiP1Ctx>, errno: i32, out: i32) -> Result
         && let Some(stat) = memory.data_mut(caller).get_mut(at..at + STAT_TIMES.end)
     {
         stat[STAT_IDENTITY].fill(0);
-        stat[STAT_TIMES].fill(0);
+        // A real time: archives can't hold one before 1980.
+        let nanoseconds = u64::try_from(SNAPSHOT_TIME.as_nanos())?.to_le_bytes();
+        for time in stat[STAT_TIMES].chunks_exact_mut(nanoseconds.len()) {
+            time.copy_from_slice(&nanoseconds);
+        }
     }
     Ok(errno)
 }
