@@ -64,7 +64,10 @@ async fn run_to_snapshot(base: &[u8], start: &Start<'_>) -> Result<Vec<u8>> {
     let instance = linker(&engine)?.instantiate_async(&mut store, &module).await?;
     for export in ["_initialize", start.init] {
         let function = instance.get_typed_func::<(), ()>(&mut store, export)?;
-        function.call_async(&mut store, ()).await.with_context(|| format!("the guest failed in {export} and says why above"))?;
+        function
+            .call_async(&mut store, ())
+            .await
+            .with_context(|| format!("the guest failed in {export} and says why above"))?;
     }
     if let Some(code) = start.code {
         run_code(&mut store, &instance, code).await?;

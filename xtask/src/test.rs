@@ -39,6 +39,9 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     if !args.no_engines {
         cargo.env("GLOVEPORT_ENGINES", "1");
     }
+    if whole && rest.is_empty() {
+        build_science_image();
+    }
     eprintln!("+ cargo test --workspace --locked --no-fail-fast {}", rest.join(" "));
     anyhow::ensure!(cargo.status()?.success(), "tests failed");
     // The integration suite runs the shim in the real guest; its unit tests need a native Python 3.13 and minutes.
@@ -54,6 +57,17 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
             );
             Ok(())
         }
+    }
+}
+
+/// Takes about three minutes and a download from PyPI. Where it can't be had, the tests on it are ignored with the reason.
+fn build_science_image() {
+    let program = ["run", "--quiet", "--locked", "--package", "gloveport-cli", "--", "image"];
+    if works("cargo", &[&program[..], &["verify", "science"]].concat()) {
+        return;
+    }
+    if let Err(error) = run("cargo", &[&program[..], &["build", "science"]].concat()) {
+        eprintln!("the science image can't be built, so its tests are ignored: {error:#}");
     }
 }
 

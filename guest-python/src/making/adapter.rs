@@ -7,17 +7,20 @@
 //! The functions keep their state in globals, which the snapshot carries. The Python module `_gloveport` (folder `science`) sets
 //! them through messages to the adapter, whose opcodes the host never sees.
 
+mod sections;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use wasm_encoder::{
-    BlockType, CodeSection, ConstExpr, CustomSection, Encode as _, EntityType, ExportKind, ExportSection, Function,
-    FunctionSection, GlobalSection, GlobalType, ImportSection, InstructionSink, MemArg, Module, RawSection,
-    TypeSection, ValType,
+    BlockType, CodeSection, CustomSection, Encode as _, ExportKind, ExportSection, Function, FunctionSection,
+    InstructionSink, MemArg, Module, RawSection, TypeSection, ValType,
 };
 use wasmparser::{KnownCustom, Name, Parser, Payload, TypeRef};
 use wasmtime::error::Context as _;
 use wasmtime::{Result, bail, ensure};
+
+use sections::{OwnedSection, added_globals, entries, imports, read_leb};
 
 /// First opcode of the adapter; lower ones go to the host.
 const FIRST_OPCODE: i32 = 0xf0;
@@ -530,66 +533,6 @@ impl Edit<'_> {
         code.local_get(name).local_get(table).local_get(entry).i32_load(word(20)).i32_add().i32_store(word(0)).end();
         code.end();
         function
-    }
-}
-
-/// The import section with the host call under our name.
-fn imports(section: wasmparser::ImportSectionReader<'_>) -> Result<ImportSection> {
-    let mut imports = ImportSection::new();
-    for import in section.into_imports() {
-        let import = import?;
-        let TypeRef::Func(kind) = import.ty else { bail!("the module imports more than functions") };
-        let module = if import.module == "host" { "gloveport" } else { import.module };
-        imports.import(module, import.name, EntityType::Function(kind));
-    }
-    Ok(imports)
-}
-
-fn added_globals() -> (u32, Vec<u8>) {
-    let mut section = GlobalSection::new();
-    for _ in 0..6 {
-        let kind = GlobalType { val_type: ValType::I32, mutable: true, shared: false };
-        section.global(kind, &ConstExpr::i32_const(0));
-    }
-    entries(&section)
-}
-
-/// The entries of a section that was just made, without their count.
-fn entries(section: &impl wasm_encoder::Encode) -> (u32, Vec<u8>) {
-    let mut bytes = Vec::new();
-    section.encode(&mut bytes);
-    // Sections of the adapter are far below 128 bytes or entries, so size and count are one byte or two.
-    let (_, after_size) = read_leb(&bytes).unwrap_or_default();
-    let (count, after_count) = read_leb(&bytes[after_size..]).unwrap_or_default();
-    (count, bytes[after_size + after_count..].to_vec())
-}
-
-/// An unsigned LEB128 number and its length.
-fn read_leb(bytes: &[u8]) -> Result<(u32, usize)> {
-    let mut value = 0_u32;
-    for (i, byte) in bytes.iter().take(5).enumerate() {
-        value |= u32::from(byte & 0x7f) << (7 * i);
-        if byte & 0x80 == 0 {
-            return Ok((value, i + 1));
-        }
-    }
-    bail!("a section is damaged")
-}
-
-struct OwnedSection {
-    id: u8,
-    bytes: Vec<u8>,
-}
-
-impl wasm_encoder::Encode for OwnedSection {
-    fn encode(&self, sink: &mut Vec<u8>) {
-        self.bytes.encode(sink);
-    }
-}
-
-impl wasm_encoder::Section for OwnedSection {
-    fn id(&self) -> u8 {
-        self.id
     }
 }
 
