@@ -42,11 +42,12 @@ impl Guard {
     pub(crate) fn is_secret_name(&self, name: &OsStr) -> bool {
         static SINGLE: LazyLock<HashSet<&'static str>> =
             LazyLock::new(|| CREDENTIAL_FILES.iter().copied().filter(|entry| !entry.contains('/')).collect());
+        // Nearly every name is plain ASCII, which folding changes only in case and at its end: then its first letter tells that it is in no table.
+        static INITIALS: LazyLock<HashSet<u8>> = LazyLock::new(|| {
+            SINGLE.iter().chain(KEY_FILES).chain(&[".env"]).map(|entry| entry.as_bytes()[0]).collect()
+        });
         let bytes = name.as_encoded_bytes();
-        // Nearly every name is plain, and then one of these letters or a length tells that it is in no table.
-        let plain = bytes.is_ascii() && !bytes.ends_with(b".") && !bytes.ends_with(b" ");
-        let begins = bytes.first().is_some_and(|byte| SECRET_INITIALS.contains(&byte.to_ascii_lowercase()));
-        if plain && (!begins || bytes.len() > LONGEST_SECRET_NAME) {
+        if bytes.is_ascii() && bytes.first().is_some_and(|byte| !INITIALS.contains(&byte.to_ascii_lowercase())) {
             return false;
         }
         let name = fold(&name.to_string_lossy());
@@ -142,9 +143,7 @@ fn is_private_key(parts: &[String]) -> bool {
     let Some(name) = parts.last() else { return false };
     let in_ssh = parts.len() > 1 && parts[parts.len() - 2] == ".ssh";
     let public = name.ends_with(".pub") || matches!(name.as_str(), "known_hosts" | "authorized_keys" | "config");
-    let by_name =
-        ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk"].contains(&name.as_str());
-    by_name || in_ssh && !public
+    KEY_FILES.contains(&name.as_str()) || in_ssh && !public
 }
 
 /// Files of `/proc` that show a process's environment or memory, for every spelling of the process.
@@ -162,9 +161,8 @@ fn is_git_internal(parts: &[String]) -> bool {
         || inside.iter().any(|p| matches!(p.as_str(), "hooks" | "config" | "config.worktree" | "commondir" | "gitdir"))
 }
 
-/// First letters of the names that are refused in every directory, and the length of the longest (`.env` variants aside, which begin with a dot).
-const SECRET_INITIALS: &[u8] = b"._ciklms";
-const LONGEST_SECRET_NAME: usize = 64;
+/// The usual names of private keys.
+const KEY_FILES: &[&str] = &["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk"];
 
 const PROC_SECRETS: &[&str] = &[
     "environ",
@@ -378,7 +376,8 @@ mod tests {
     #[test]
     fn the_quick_look_at_a_name_misses_nothing() {
         let guard = Guard::default();
-        let keys = ["id_rsa", "id_ed25519_sk", ".env", ".env.local", ".ENV", "ID_RSA"];
+        let long = format!(".env.{}", "x".repeat(100));
+        let keys = ["id_rsa", "id_ed25519_sk", ".env", ".env.local", ".ENV", "ID_RSA", "Id_Rsa. .", long.as_str()];
         for name in CREDENTIAL_FILES.iter().filter(|entry| !entry.contains('/')).chain(&keys) {
             assert!(guard.is_secret_name(OsStr::new(name)), "{name}");
         }

@@ -36,15 +36,14 @@ impl Ancestors {
             return false;
         }
         let full = self.base.join(path);
-        for rule in &self.rules {
-            match rule.matched(&full, is_dir) {
-                Match::Ignore(_) => return true,
-                Match::Whitelist(_) => return false,
-                Match::None => {}
-            }
-        }
-        false
+        judge(&self.rules, &full, is_dir).is_ignore()
     }
+}
+
+/// What ignore files say of a path, the nearest first.
+pub(crate) fn judge<'a>(rules: impl IntoIterator<Item = &'a Gitignore>, path: &Path, is_dir: bool) -> Match<()> {
+    let mut judgments = rules.into_iter().map(|rule| rule.matched(path, is_dir).map(|_| ()));
+    judgments.find(|judgment| !judgment.is_none()).unwrap_or(Match::None)
 }
 
 /// Compiles one ignore file; lines that are no patterns are left out, as git does.

@@ -8,7 +8,7 @@ use ignore::Match;
 use ignore::gitignore::Gitignore;
 use tokio::runtime::Handle;
 
-use super::ignored::{Ancestors, IGNORE_FILES, MAX_IGNORE_FILE, compile};
+use super::ignored::{Ancestors, IGNORE_FILES, MAX_IGNORE_FILE, compile, judge};
 use super::lines;
 use super::page::Page;
 use super::query::{Listing, Query};
@@ -116,7 +116,7 @@ impl<'a> Remote<'a> {
             }
             let path = format!("{below}{}", entry.name);
             let is_dir = entry.kind == FileKind::Directory;
-            let ignored = || match judge(rules, &path, is_dir) {
+            let ignored = || match judge(rules.iter().rev(), Path::new(&path), is_dir) {
                 Match::Ignore(()) => true,
                 Match::Whitelist(()) => false,
                 Match::None => walk.ancestors.is_ignored(Path::new(&path), is_dir),
@@ -160,12 +160,6 @@ impl<'a> Remote<'a> {
         let found = lines::search(walk.query, &mut walk.query.searcher(), reader, walk.stop);
         walk.page.add(&full, found);
     }
-}
-
-/// What the ignore files of the searched directory and below say, the nearest first.
-fn judge(rules: &[Gitignore], path: &str, is_dir: bool) -> Match<()> {
-    let judged = rules.iter().rev().map(|rule| rule.matched(path, is_dir).map(|_| ()));
-    judged.into_iter().find(|judgment| !judgment.is_none()).unwrap_or(Match::None)
 }
 
 /// A searched directory's path under the root of the workspace, by its text alone.
