@@ -441,3 +441,17 @@ fn the_local_backend_runs_what_was_approved() {
     assert_eq!(run("ask"), seen(1, "", "error: Approval denied for script: there is nobody to ask.\n"));
     assert_eq!(run("off"), seen(3, "2 one\n", "gloveport: exit code 3, 1 tool call, 0.00 s\n"));
 }
+
+#[test]
+fn a_figure_that_can_not_be_written_does_not_cost_the_result() {
+    let place = Place::new();
+    place.file("taken", "");
+    // The message that the figures of matplotlib are sent with.
+    let code = "import _gloveport\nprint(_gloveport.call(b'\\x07\\x89PNG\\r\\n\\x1a\\n'))";
+    let person = place.run(&["run", "-q", "--out", "taken", "-c", code]);
+    assert_eq!((person.code, person.stdout.as_str()), (1, "b''\n"));
+    assert!(person.stderr.starts_with("error: --out "), "{}", person.stderr);
+    let program = place.run(&["run", "--json", "--out", "taken", "-c", code]);
+    assert_eq!(program.code, 1);
+    assert!(program.stdout.starts_with("{\"status\":\"success\",\"output\":\"b''\\n\""), "{}", program.stdout);
+}

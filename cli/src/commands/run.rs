@@ -115,19 +115,19 @@ fn execute(args: &RunArgs, host: &Host, ready: Ready, cancel: Cancel) -> Result<
     let signal = signals::watch(&runtime, &cancel);
     let controls = Controls { cancel: Some(cancel), live: live.as_ref().map(Live::callback) };
     let result = runtime.block_on(ready.sandbox.execute_with(ready.request, controls));
-    if let Some(directory) = &args.out {
-        figures::write(&result.figures, &host.cwd.join(directory))?;
-    }
     let exit = match &live {
         None => show_json(&result),
         Some(live) => show(&result, live, args, host),
     };
+    // After the result is shown: that a picture can't be written must not cost it.
+    let written = args.out.as_ref().map(|directory| figures::write(&result.figures, &host.cwd.join(directory)));
     if let Some(remote) = ready.remote {
         // What is not gone in time ends by itself once this process is gone.
         let gone = remote.environments().shutdown();
         let _late = runtime.block_on(async { tokio::time::timeout(remote::FAREWELL, gone).await });
     }
     runtime.shutdown_timeout(WIND_UP);
+    written.transpose()?;
     Ok(match (exit, signal.seen()) {
         (Exit::Interrupted, Some(number)) => Exit::Signal(number),
         (exit, _) => exit,
