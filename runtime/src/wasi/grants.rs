@@ -15,8 +15,8 @@ const KERNEL: &[&str] = &["/proc", "/sys", "/dev"];
 /// A plain file system below one of them.
 const KERNEL_EXCEPT: &str = "/dev/shm";
 
-/// Checks a grant against the directory of the guest image. The error is for the user.
-pub(super) fn check(grant: &Grant, cache_dir: &Path) -> Result<(), BackendError> {
+/// Checks a grant against the directory of the guest image, and gives it without links. The error is for the user.
+pub(super) fn check(grant: &Grant, cache_dir: &Path) -> Result<PathBuf, BackendError> {
     let path = real(&grant.path);
     let refused = |what: &str| {
         let shown = grant.path.display();
@@ -31,7 +31,7 @@ pub(super) fn check(grant: &Grant, cache_dir: &Path) -> Result<(), BackendError>
     if grant.access == Access::ReadWrite && overlaps(&path, &real(cache_dir)) {
         return refused("holds the machine code of Gloveport's own guest");
     }
-    Ok(())
+    Ok(path)
 }
 
 /// Whether one of two directories holds the other.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use wasmtime::{Error, Instance, Store, Trap, UpdateDeadline, Val};
 use wasmtime_wasi::{I32Exit, WasiCtxBuilder};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::choice;
 use super::engine::{Loaded, Shared};
@@ -18,7 +18,7 @@ use super::private_dir::{PrivateDirs, ScratchSpace};
 use super::streams::{GuestStreams, SinkStream};
 use super::syscalls::HOSTCALL_BYTES;
 use crate::backend::{BackendError, Exit, ExitCause, RunIo, Show, Stream};
-use crate::job::{Grant, Job, Mode};
+use crate::job::{Job, Mode};
 
 /// Exit code of a process that died of `abort()`.
 const ABORTED: i32 = 128 + 6;
@@ -35,11 +35,10 @@ pub(super) async fn run(shared: &Shared, job: &Job, io: RunIo) -> Result<Exit, B
 pub(super) async fn run_in(shared: &Shared, image: &Loaded, job: &Job, io: RunIo) -> Result<Exit, BackendError> {
     let _ticking = image.ticking();
     let grants = job.workspace.iter().filter(|_| job.mode == Mode::Project);
-    for grant in grants.clone() {
-        grants::check(grant, &shared.cache_dir)?;
-    }
+    let granted: Vec<PathBuf> =
+        grants.map(|grant| grants::check(grant, &shared.cache_dir)).collect::<Result<_, _>>()?;
     // Declared before what is inside it, so that it goes last.
-    let elsewhere = scratch_outside(shared, grants.clone())?;
+    let elsewhere = scratch_outside(shared, &granted)?;
     let private = elsewhere.as_ref().unwrap_or(&shared.scratch).for_run().map_err(scratch_error)?;
     let layout = Layout::new(job, &private, image.library.as_deref());
     let store = new_store(image, job, &io, &layout)?;
@@ -50,11 +49,7 @@ pub(super) async fn run_in(shared: &Shared, image: &Loaded, job: &Job, io: RunIo
 }
 
 /// Private storage of its own for a run whose grant holds the usual place: no run may see another's.
-fn scratch_outside<'a>(
-    shared: &Shared,
-    grants: impl Iterator<Item = &'a Grant>,
-) -> Result<Option<ScratchSpace>, BackendError> {
-    let granted: Vec<_> = grants.map(|grant| grants::real(&grant.path)).collect();
+fn scratch_outside(shared: &Shared, granted: &[PathBuf]) -> Result<Option<ScratchSpace>, BackendError> {
     let is_granted = |dir: &Path| granted.iter().any(|grant| grants::overlaps(grant, &grants::real(dir)));
     if !is_granted(shared.scratch.root()) {
         return Ok(None);
