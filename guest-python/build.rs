@@ -10,6 +10,8 @@ mod inputs;
 #[path = "src/snapshot.rs"]
 #[expect(dead_code, reason = "the library that shares this file uses all of it")]
 mod snapshot;
+#[path = "src/written.rs"]
+mod written;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -34,6 +36,7 @@ fn main() -> Result<()> {
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=src/engine.rs");
     println!("cargo::rerun-if-changed=src/snapshot.rs");
+    println!("cargo::rerun-if-changed=src/written.rs");
     println!("cargo::rerun-if-env-changed={CPU_VARIABLE}");
 
     let mut stages = Stages::new();
@@ -46,47 +49,57 @@ fn main() -> Result<()> {
     stages.done("unpack");
     let wasm = snapshot::take(inputs.base_wasm(), &Start::of_our_base(boot.path()))?;
     stages.done("snapshot");
-    let code = precompile(&wasm)?;
+    let (engine, code) = precompile(&wasm)?;
     stages.done("compile");
+    let written = if is_cross()? { Vec::new() } else { written::pages(&engine, &code)? };
+    stages.done("first run");
     let compressed = lz4_flex::block::compress(&code);
     stages.done("compress");
 
     write(&out.join("guest.cwasm"), &code)?;
     write(&out.join("guest.cwasm.lz4"), &compressed)?;
-    write(&out.join("generated.rs"), generated_source(&inputs, &code)?.as_bytes())?;
+    write(&out.join("generated.rs"), generated_source(&inputs, &code, &written)?.as_bytes())?;
     stages.done("write");
     stages.note(&format!("sizes: snapshot {} code {} compressed {}", wasm.len(), code.len(), compressed.len()));
     write(&out.join("stages.txt"), stages.report.as_bytes())
 }
 
 /// Compiles the snapshot with the configuration that the runtime loads it with.
-fn precompile(wasm: &[u8]) -> Result<Vec<u8>> {
+fn precompile(wasm: &[u8]) -> Result<(Engine, Vec<u8>)> {
     let mut config = engine::config(engine::Exceptions::Off);
     let target = std::env::var("TARGET").context("TARGET is not set")?;
-    let host = std::env::var("HOST").context("HOST is not set")?;
     match std::env::var(CPU_VARIABLE).as_deref() {
         Ok("baseline") => {
             config.target(&target)?;
         }
         // Without a target, wasmtime asks the processor what it can do.
-        Ok("native") | Err(_) if target == host => {}
+        Ok("native") | Err(_) if !is_cross()? => {}
         Ok("native") | Err(_) => {
             config.target(&target)?;
         }
         Ok(other) => bail!("{CPU_VARIABLE} is {other:?}; use `native` or `baseline`"),
     }
     let engine = Engine::new(&config)?;
-    engine.precompile_module(wasm).context("the snapshot does not compile")
+    let code = engine.precompile_module(wasm).context("the snapshot does not compile")?;
+    Ok((engine, code))
+}
+
+/// Whether the code is for another kind of machine than this one, which can't run it.
+fn is_cross() -> Result<bool> {
+    let target = std::env::var("TARGET").context("TARGET is not set")?;
+    let host = std::env::var("HOST").context("HOST is not set")?;
+    Ok(target != host)
 }
 
 /// The Rust source that `lib.rs` includes.
-fn generated_source(inputs: &Inputs, code: &[u8]) -> Result<String> {
+fn generated_source(inputs: &Inputs, code: &[u8], written: &[(u32, u32)]) -> Result<String> {
     let mut text = String::new();
     writeln!(text, "const IMAGE: Image = Image {{")?;
     writeln!(text, "    name: {IMAGE_NAME:?},")?;
     writeln!(text, "    sha256: {:?},", hex(&Sha256::digest(code)))?;
     writeln!(text, "    compressed: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/guest.cwasm.lz4\")),")?;
     writeln!(text, "    len: {},", code.len())?;
+    writeln!(text, "    written: &{written:?},")?;
     writeln!(text, "}};")?;
     writeln!(text, "\n/// The inputs of [`image`]: the base, the standard library, and the files of the shim.")?;
     writeln!(text, "pub const SOURCES: &[Source] = &[")?;

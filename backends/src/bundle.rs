@@ -32,9 +32,10 @@ const MODULES: [(&str, &str); 11] = [
 ];
 
 /// Modules that scripts share with the sealed guest, by the name they are imported under. The scheduler is the remote's own.
-const SHARED: [(&str, &str, &str); 6] = [
+const SHARED: [(&str, &str, &str); 7] = [
     ("_gp_sched", "_gp_remote", remote!("_gp_remote")),
     ("_gp_native_loop", "_gp_native_loop", remote!("_gp_native_loop")),
+    ("_gp_state", "_gp_state", shim!("_gp_state")),
     ("_gp_tools", "_gp_tools", shim!("_gp_tools")),
     ("_gp_await", "_gp_await", shim!("_gp_await")),
     ("_gp_rewrite", "_gp_rewrite", shim!("_gp_rewrite")),

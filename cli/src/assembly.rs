@@ -61,7 +61,8 @@ impl Assembly {
             None => None,
         };
         let guard = Guard::new(protected);
-        let environment = command_environment(&settings.config, host)?;
+        let environment =
+            if starts_programs(&settings.config) { command_environment(&settings.config, host)? } else { Vec::new() };
         let remote = remote::backend(&settings.config, &guard, host, environment.clone())?;
         let access = match &grant {
             Some(grant) => Some(grant.access),
@@ -270,6 +271,12 @@ fn command_tools(
 fn web_tools(config: &Config, host: &Host) -> Result<Vec<Arc<dyn Tool>>, Complaint> {
     let variable = |name: &str| host.variable(name).map(str::to_owned);
     gloveport_tools::WebTools::new(&config.web, variable).build().map_err(|error| Complaint::setup(error.to_string()))
+}
+
+/// Whether scripts or tools run as programs of this machine.
+fn starts_programs(config: &Config) -> bool {
+    let is_backend = matches!(config.backend, BackendKind::Local | BackendKind::Command);
+    is_backend || config.terminal != Terminal::Off || !config.custom_tools.is_empty()
 }
 
 /// Programs of this machine get what a script on it would get: never the whole environment.

@@ -18,7 +18,7 @@ int gloveport_flush(void);
    The bytes are read in place and must stay as they are until the next call. */
 void gloveport_set_zone(const unsigned char *tzif, size_t tzif_len);
 
-/* memory.c: zeroes the memory that is free, once, before the snapshot. */
-void gloveport_wipe_free_memory(void);
+/* memory.c: fills the free places between what is allocated, before the snapshot. */
+void gloveport_settle_heap(void);
 
 #endif

@@ -91,32 +91,78 @@ size_t malloc_usable_size(void *block) {
     return dlmalloc_usable_size(block);
 }
 
-/* The largest and the smallest free block that wiping looks for. */
+/* The largest and the smallest free block of malloc's that settling looks for. */
 #define LARGEST_BLOCK ((size_t)64 << 20)
-#define SMALLEST_BLOCK ((size_t)32)
+#define SMALLEST_BLOCK ((size_t)8)
 
-struct block {
-    struct block *next;
-};
+/* Free blocks from this size on stay free: what a run needs fits into one of them, and lies side by side there. */
+#define ROOMY_BLOCK ((size_t)256 << 10)
 
-/* Start-up leaves megabytes of freed objects behind; zeroed, they cost nothing in the image. Allocates all that is free without
-   growing, from large to small, so that each piece is zeroed once, and frees it again. */
-void gloveport_wipe_free_memory(void) {
-    struct block *blocks = NULL;
+/* Largest object that CPython's own allocator serves, and the step between its size classes. */
+#define LARGEST_OBJECT 512
+#define OBJECT_STEP 8
+
+static PyObjectArenaAllocator arenas;
+static int arena_was_refused;
+
+static void *refuse_arena(void *Py_UNUSED(context), size_t Py_UNUSED(size)) {
+    arena_was_refused = 1;
+    return NULL;
+}
+
+static void free_arena(void *Py_UNUSED(context), void *arena, size_t size) {
+    arenas.free(arenas.ctx, arena, size);
+}
+
+/* Takes every free place in CPython's arenas. */
+static void take_free_objects(void) {
+    PyObject_GetArenaAllocator(&arenas);
+    PyObjectArenaAllocator refusing = {NULL, refuse_arena, free_arena};
+    PyObject_SetArenaAllocator(&refusing);
+    for (size_t size = LARGEST_OBJECT; size >= OBJECT_STEP; size -= OBJECT_STEP) {
+        void *object;
+        arena_was_refused = 0;
+        while ((object = PyObject_Malloc(size)) != NULL && !arena_was_refused) {
+            memset(object, 0, size);
+        }
+        /* The last one came from malloc. */
+        PyObject_Free(object);
+    }
+    PyObject_SetArenaAllocator(&arenas);
+}
+
+/* Takes every free block of malloc's, and gives the large ones back. */
+static void take_free_blocks(void) {
+    struct block {
+        struct block *next;
+    } *roomy = NULL;
     growth_is_refused = 1;
     for (size_t size = LARGEST_BLOCK; size >= SMALLEST_BLOCK; size /= 2) {
         struct block *block;
         while ((block = dlmalloc(size)) != NULL) {
             memset(block, 0, size);
-            block->next = blocks;
-            blocks = block;
+            if (size >= ROOMY_BLOCK) {
+                block->next = roomy;
+                roomy = block;
+            }
         }
     }
     growth_is_refused = 0;
-    while (blocks != NULL) {
-        struct block *next = blocks->next;
-        blocks->next = NULL;
-        dlfree(blocks);
-        blocks = next;
+    while (roomy != NULL) {
+        struct block *next = roomy->next;
+        roomy->next = NULL;
+        dlfree(roomy);
+        roomy = next;
     }
+}
+
+/* Start-up leaves free places all over the heap. Filled with zeros, they cost nothing in the image; and a run's objects come to
+   lie side by side on fresh pages, instead of one each on pages that would have to be copied for it. */
+void gloveport_settle_heap(void) {
+    /* A full collection also empties CPython's own lists of objects to use again. */
+    PyGC_Collect();
+    take_free_objects();
+    take_free_blocks();
+    /* A run finds an arena made. Of this object's page it uses the rest. */
+    memset(PyObject_Malloc(OBJECT_STEP), 0, OBJECT_STEP);
 }

@@ -21,6 +21,7 @@ __attribute__((import_module("gloveport"), import_name("call")))
 extern int32_t host_call(const uint8_t *request, size_t request_len, uint8_t *reply, size_t reply_capacity);
 
 /* From wasi-libc, which declares them in a header that is not installed. */
+extern char *__wasilibc_cwd;
 extern char **__wasilibc_get_environ(void);
 extern void __wasilibc_deinitialize_environ(void);
 
@@ -293,7 +294,35 @@ static PyObject *module_immortalize(PyObject *Py_UNUSED(module), PyObject *Py_UN
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(settle_doc,
+             "settle()\n--\n\nFill the free places of the heap, so that what is allocated from now on lies side by side.");
+
+static PyObject *module_settle(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args)) {
+    gloveport_settle_heap();
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(enter_doc,
+             "enter(path, /)\n--\n\nMake a directory (bytes) of which the host says that it is there the working directory.\n\n"
+             "`os.chdir` asks the host about it, which takes longer than all else that a run does before its script.");
+
+static PyObject *module_enter(PyObject *Py_UNUSED(module), PyObject *path) {
+    const char *bytes = PyBytes_AsString(path);
+    if (bytes == NULL) {
+        return NULL;
+    }
+    char *copy = strdup(bytes);
+    if (copy == NULL) {
+        return PyErr_NoMemory();
+    }
+    /* libc frees what stands here only if it comes from its own chdir(), of which there has been none. */
+    __wasilibc_cwd = copy;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"settle", module_settle, METH_NOARGS, settle_doc},
+    {"enter", module_enter, METH_O, enter_doc},
     {"immortalize", module_immortalize, METH_NOARGS, immortalize_doc},
     {"call", module_call, METH_O, call_doc},
     {"stdout_write", module_stdout_write, METH_O, stdout_write_doc},

@@ -72,7 +72,7 @@ void gloveport_initialize(void) {
     }
     __wasilibc_deinitialize_environ();
     __wasilibc_reset_preopens();
-    gloveport_wipe_free_memory();
+    gloveport_settle_heap();
 }
 
 __attribute__((export_name("gloveport_alloc")))

@@ -12,7 +12,7 @@ import sys
 import traceback
 
 import _gloveport
-import _gp_imports
+import _gp_state as state
 import _gp_streams
 
 _REPORT = b"\x06"
@@ -26,8 +26,6 @@ _type_name = type.__dict__["__name__"].__get__
 # As many lines of a traceback as CPython itself prints at most.
 _tb_entries = 1000
 _tb_limit = traceback.BUILTIN_EXCEPTION_LIMIT
-_sources = _gp_imports.sources
-_script_globals = None
 _MemoryError = MemoryError
 _SyntaxError = SyntaxError
 _SystemExit = SystemExit
@@ -38,12 +36,6 @@ _clear_frames = traceback.clear_frames
 # A handled interrupt ends CPython with the signal; without signals this is the code a shell would report.
 INTERRUPT_EXIT_CODE = 130
 FLUSH_FAILED_EXIT_CODE = 120
-
-
-def remember_script(namespace):
-    """Notes the script's globals: they are given up when memory is needed to report an error."""
-    global _script_globals
-    _script_globals = namespace
 
 
 def hidden(code):
@@ -142,7 +134,7 @@ def _strip_own_frames(error):
 def strip_to_script(error):
     """Drops what runs the loop below a script with top-level `await`."""
     tb = error.__traceback__
-    while tb is not None and tb.tb_frame.f_globals is not _script_globals:
+    while tb is not None and tb.tb_frame.f_globals is not state.run.script:
         tb = tb.tb_next
     if tb is not None:
         error.__traceback__ = tb
@@ -158,15 +150,15 @@ def _free_script(error):
     for _ in range(entries - _tb_entries):
         tb = tb.tb_next
     error.__traceback__ = tb
-    for name in list(_script_globals or ()):
+    for name in list(state.run.script or ()):
         if not name.startswith("__"):
-            del _script_globals[name]
+            del state.run.script[name]
     gc.collect()
 
 
 def _add_source_line(error):
     """The compiler looks for the line it complains about in a file of that name; the script is none."""
-    if error.text is None and error.filename in _sources and isinstance(error.lineno, int):
+    if error.text is None and error.filename in state.run.sources and isinstance(error.lineno, int):
         error.text = linecache.getline(error.filename, error.lineno) or None
 
 

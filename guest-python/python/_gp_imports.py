@@ -7,6 +7,7 @@ import zipimport
 from importlib._bootstrap_external import FileFinder, PathFinder, SourceFileLoader, SourcelessFileLoader
 
 import _gp_await as awaiting
+import _gp_state as state
 import _gp_tools as tools
 
 _NATIVE_SUFFIXES = (".so", ".pyd", ".dylib")
@@ -41,28 +42,25 @@ _IN_SCIENCE = frozenset((
     "cloudpickle", "narwhals", "pyparsing", "packaging", "contourpy", "kiwisolver", "cycler", "fontTools", "six",
 ))
 
-# Source texts by file name: the script and the workspace modules.
-sources = {}
 _workspace_modules = []
-_workspace_used = False
 
 
 def remember_source(filename, data):
-    sources[filename] = data
+    state.run.sources[filename] = data
 
 
 def source_of(filename):
     """The bytes a file name was compiled from, or None."""
-    return sources.get(filename)
+    return state.run.sources.get(filename)
 
 
 def source_names():
-    return list(sources)
+    return list(state.run.sources)
 
 
 def running():
     """Whether a script was given to the run; before that everything happens while the snapshot is made."""
-    return bool(sources)
+    return bool(state.run.sources)
 
 
 class ScriptLoader:
@@ -71,12 +69,8 @@ class ScriptLoader:
     @staticmethod
     def get_source(name):
         module = sys.modules.get(name)
-        data = sources.get(getattr(module, "__file__", None))
+        data = state.run.sources.get(getattr(module, "__file__", None))
         return None if data is None else _decode(data)
-
-
-def workspace_used():
-    return _workspace_used
 
 
 def forget_workspace_modules():
@@ -87,9 +81,8 @@ def forget_workspace_modules():
 
 def keep_modules():
     """Makes the modules that were loaded so far part of the library."""
-    global _workspace_used
     _workspace_modules.clear()
-    _workspace_used = False
+    state.run.workspace_used = False
 
 
 def compile_async(data, filename, top_level=False):
@@ -112,8 +105,7 @@ class WorkspaceLoader(SourceFileLoader):
         return compile(data, path, "exec", 0, True, _optimize)
 
     def exec_module(self, module):
-        global _workspace_used
-        _workspace_used = True
+        state.run.workspace_used = True
         _workspace_modules.append(module.__name__)
         super().exec_module(module)
 
@@ -187,7 +179,7 @@ def _keep_sources_readable():
     original = linecache.updatecache
 
     def updatecache(filename, module_globals=None):
-        data = sources.get(filename)
+        data = state.run.sources.get(filename)
         if data is None:
             return original(filename, module_globals)
         lines = _decode(data).splitlines(keepends=True) or ["\n"]

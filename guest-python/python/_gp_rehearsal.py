@@ -4,13 +4,16 @@ What a first execution would write to is written already, and each page that a r
 be copied for it.
 """
 
+import gc
 import io
 import json
 import sys
+import types
 
 import _gp_loop
 import _gp_run
 import _gp_tools
+import _gp_twin
 
 _REHEARSAL = b"""
 import json, re, sys, os
@@ -82,9 +85,34 @@ def rehearse(run, times):
     _gp_loop.default_task_name = None
     if _gp_run.sched.active():
         raise RuntimeError("the rehearsal left threads behind")
+    # The tool module's name stays, for something that is set there in each run.
     sys.modules["__main__"] = main
-    sys.modules.pop(_gp_tools.module_name(), None)
+    sys.modules[_gp_tools.module_name()] = None
     sys.path[:], sys.argv[:] = path, argv
+
+
+def gather_code(run):
+    """Gives the functions that a run calls new code objects, one beside the other. What a call counts in its code would
+    otherwise write to as many pages as there are functions."""
+    called = {}
+
+    def watch(frame, event, argument):
+        if event == "call":
+            called.setdefault(id(frame.f_code), frame.f_code)
+
+    sys.setprofile(watch)
+    rehearse(run, 1)
+    sys.setprofile(None)
+    functions = {}
+    for thing in gc.get_objects():
+        # Inner functions take their code from the outer one's.
+        if type(thing) is types.FunctionType and "<locals>" not in thing.__qualname__:
+            functions.setdefault(id(thing.__code__), []).append(thing)
+    for address, code in called.items():
+        successor = code.replace()
+        for function in functions.get(address, ()):
+            function.__code__ = successor
+            _gp_twin.moved(code, successor)
 
 
 def warm_up():

@@ -18,7 +18,8 @@ _DEFER_MARK = "\x00gloveport defer marker\x00"
 
 
 def compile_source(source, filename, awaiter, deferrer, flags=0):
-    """Compiles `source` (bytes or text). `awaiter` and `deferrer` are objects with `__matmul__`, see above."""
+    """Compiles `source` (bytes, text or a tree). `awaiter` and `deferrer` are objects with `__matmul__`, see above."""
+    objects = {_AWAIT_MARK: awaiter, _DEFER_MARK: deferrer}
     code = None
     try:
         tree = compile(source, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
@@ -28,8 +29,9 @@ def compile_source(source, filename, awaiter, deferrer, flags=0):
         # Nested too deeply for the tree; the compiler alone may still manage, and only concurrency is lost.
         code = None
     if code is None:
-        return compile(source, filename, "exec", flags, True)
-    return bind(code, {_AWAIT_MARK: awaiter, _DEFER_MARK: deferrer})
+        code = compile(source, filename, "exec", flags, True)
+    # Also then: of a tree, a part may be rewritten already.
+    return bind(code, objects)
 
 
 def rewrite(tree):

@@ -5,6 +5,7 @@ object itself (`PyEval_EvalCode`) leaves no frame of ours below the script; `run
 """
 
 import _random
+import ast
 import atexit
 import builtins
 import gc
@@ -14,7 +15,6 @@ import os
 import random
 import sys
 import threading
-import time
 import types
 
 import _gloveport
@@ -24,6 +24,7 @@ import _gp_imports as imports
 import _gp_pool as pool
 import _gp_sched as sched
 import _gp_show as show
+import _gp_state as state
 import _gp_streams as streams
 import _gp_tools as tools
 import _gp_tz as tz
@@ -32,12 +33,13 @@ _ModuleType = types.ModuleType
 _restore_builtins = builtins.__dict__.update
 _builtins_copy = dict(builtins.__dict__)
 _parse_header = json.JSONDecoder().decode
-_environ = os.environ._data
 _seed = _random.Random.seed
 _generator = random._inst
 _log_handlers = len(logging._handlerList)
 _BaseException = BaseException
 _eval = eval
+# A base that does not know a quicker way asks the host whether the directory is there.
+_enter = getattr(_gloveport, "enter", os.chdir)
 
 # The tool module under its usual name; under another one it is made when imported.
 _TOOL_MODULE = "hermes_tools"
@@ -45,9 +47,9 @@ tool_module = tools.prebuild()
 
 # Words that a source must hold for a collection at the end to be noticed by anyone: finalizers, coroutines, open files.
 _COLLECT_HINTS = (b"__del__", b"finalize", b"async", b"await", b"yield", b"open", b"File", b"import_module")
-_collect_at_end = False
-_touches_builtins = False
-_figures = 0
+_TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_LAST_EXCEPTION = ("last_exc", "last_type", "last_value", "last_traceback")
+_sys_names = sys.__dict__
 _thread_exit_hooks = len(threading._threading_atexits)
 # Warnings about what dies last name the place that CPython names: `<sys>:0`.
 _last_collection = compile("collect()", "<sys>", "eval").replace(co_firstlineno=0)
@@ -65,7 +67,6 @@ def run(header, code):
 
 def prepare(header, code):
     """Sets the process state up and compiles the script. Returns `(code object, globals)`, to be evaluated."""
-    global _collect_at_end, _touches_builtins, _figures
     settings = _parse_header(str(header, "utf-8"))
     _refresh_process(settings)
     filename = settings.get("filename") or "script.py"
@@ -73,6 +74,8 @@ def prepare(header, code):
     tools.configure(name, settings.get("tools") or "[]")
     if name == _TOOL_MODULE:
         sys.modules[name] = tool_module
+    else:
+        sys.modules.pop(_TOOL_MODULE, None)
     code = bytes(code)
     imports.remember_source(filename, code)
     main = sys.modules["__main__"] = _ModuleType("__main__")
@@ -82,35 +85,36 @@ def prepare(header, code):
     namespace["__builtins__"] = builtins
     namespace["__file__"] = filename
     namespace["__cached__"] = None
-    errors.remember_script(namespace)
-    _collect_at_end = any(map(code.__contains__, _COLLECT_HINTS))
-    _touches_builtins = b"builtins" in code
-    _figures = settings.get("figures") or 0
-    if b"async" in code or b"await" in code:
-        return imports.compile_async(code, filename, top_level=True), namespace
+    run_state = state.run
+    run_state.script = namespace
+    run_state.collects = any(map(code.__contains__, _COLLECT_HINTS))
+    run_state.touches_builtins = b"builtins" in code
+    run_state.figures = settings.get("figures") or 0
+    is_async = b"async" in code or b"await" in code
     if settings.get("tables"):
-        return show.compile_showing(code, filename, namespace), namespace
+        code = show.showing_last(code, filename, namespace, _TOP_LEVEL_AWAIT if is_async else 0)
+    if is_async:
+        return imports.compile_async(code, filename, top_level=True), namespace
     return compile(code, filename, "exec", 0, True, 0), namespace
 
 
 def _refresh_process(settings):
     """Environment, random state, directory, arguments and time zone of this run."""
-    _environ.clear()
-    _environ.update(_gloveport.environ())
+    environ = os.environ._data
+    environ.clear()
+    environ.update(_gloveport.environ())
     # The generator's own seed() reads 2,496 bytes from the host; 256 bits are as unpredictable and 20 times cheaper.
     _seed(_generator, int.from_bytes(os.urandom(32)))
-    _generator.gauss_next = None
     fresh.reseed()
     cwd = settings.get("cwd")
     if cwd:
         try:
-            os.chdir(cwd)
+            _enter(cwd.encode())
         except OSError as error:
             streams.stderr.write(f"warning: the working directory is not available: {error}\n")
     sys.argv[:] = settings.get("argv") or [""]
     sys.orig_argv[:] = ["python3", *sys.argv]
     sys.path[:] = settings.get("path") or ()
-    logging._startTime = time.time_ns()
     zone = settings.get("tz")
     if zone:
         tz.apply(zone)
@@ -121,16 +125,18 @@ def finish(outcome):
     objects can die here. Returns the exit code."""
     result, error = outcome
     outcome.clear()
-    if _touches_builtins or error is not None:
+    if state.run.touches_builtins or error is not None:
         # The code below needs the builtins that a script may have deleted; this line does not.
         _restore_builtins(_builtins_copy)
     if error is None and result is not None:
         error = _drive(result)
     code = errors.exit_code_of(error)
-    sys.last_exc = sys.last_type = sys.last_value = sys.last_traceback = None
+    for name in _LAST_EXCEPTION:
+        if _sys_names.get(name) is not None:
+            _sys_names[name] = None
     del error, result
-    if _figures:
-        show.send_figures(_figures)
+    if state.run.figures:
+        show.send_figures(state.run.figures)
     _call_exit_hooks()
     _destroy_script()
     if not errors.flush_streams():
@@ -165,13 +171,14 @@ def _call_exit_hooks():
 
 def _destroy_script():
     """What CPython does to the modules at its end: the script's objects die, and their finalizers may still print."""
-    collect = _collect_at_end or imports.workspace_used()
+    collect = state.run.collects or state.run.workspace_used
     if collect:
         # CPython collects before, too. It matters: what is alive gets sorted, so that a file's text layer is closed
         # before the raw file below it, and nothing written is lost.
         _eval(_last_collection, {"collect": gc.collect})
-    sys.modules.pop("__main__", None)
-    errors.remember_script(None)
+    # None, as CPython sets it before it destroys a module: a name that goes and comes makes the run write to more pages.
+    sys.modules["__main__"] = None
+    state.run.script = None
     imports.forget_workspace_modules()
     if collect:
         _eval(_last_collection, {"collect": gc.collect})

@@ -26,15 +26,15 @@ def send_figures(most):
     pyplot.close("all")
 
 
-def compile_showing(code, filename, namespace):
-    """Compiles a script whose last expression, if it is a table, is printed as Markdown."""
-    tree = compile(code, filename, "exec", ast.PyCF_ONLY_AST, True, 0)
+def showing_last(code, filename, namespace, flags):
+    """The tree of a script whose last expression, if it is a table, is printed as Markdown."""
+    tree = compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True, 0)
     if tree.body and isinstance(tree.body[-1], ast.Expr):
         last = tree.body[-1]
         call = ast.Call(ast.copy_location(ast.Name(_SHOW, ast.Load()), last.value), [last.value], [])
         last.value = ast.copy_location(call, last.value)
         namespace[_SHOW] = _show
-    return compile(tree, filename, "exec", 0, True, 0)
+    return tree
 
 
 def _show(value):

@@ -14,9 +14,23 @@ import types
 from importlib.machinery import ModuleSpec
 
 import _gp_sched as sched
+import _gp_state as state
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_decode = json.JSONDecoder().decode
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_encode = _encoder.encode
+_decoder = json.JSONDecoder()
+_decode = _decoder.decode
+# What the two do themselves, prepared once: they prepare it anew for each value, which takes longer than the value.
+_containers = {}
+_make_encoder = json.encoder.c_make_encoder
+if _make_encoder is None:
+    # An interpreter without the C half of `json`.
+    def _encode_chunks(value, level):
+        return _encoder.iterencode(value)
+else:
+    _encode_chunks = _make_encoder(
+        _containers, _encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False)
+_scan = _decoder.scan_once
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 _SCALARS = (str, int, float, type(None))
 _TYPES = {
@@ -25,28 +39,24 @@ _TYPES = {
 }
 _EMPTY = inspect.Parameter.empty
 
-_module_name = "hermes_tools"
-_tools_json = "[]"
-
 
 def configure(module, tools):
     """Stores what the module will hold. `tools` is parsed when the script imports the module."""
-    global _module_name, _tools_json
-    _module_name = module
-    _tools_json = tools
+    state.run.module = module
+    state.run.tools = tools
 
 
 def module_name():
-    return _module_name
+    return state.run.module
 
 
 def enabled_names():
-    return [tool["name"] for tool in _decode(_tools_json)]
+    return [tool["name"] for tool in _decode(state.run.tools)]
 
 
 def suggestion(tool, text):
     """`text` if that tool can be called in this run, else nothing: errors must not send a model to what it lacks."""
-    return text.format(module=_module_name) if f'"{tool}"' in _tools_json else ""
+    return text.format(module=state.run.module) if f'"{tool}"' in state.run.tools else ""
 
 
 # --- requests and answers -------------------------------------------------------------------------------------------
@@ -69,9 +79,14 @@ def encode_request(name, params, args, kwargs):
         for value in named.values():
             if not isinstance(value, _SCALARS):
                 check_keys(value)
-        return _encode({"tool": name, "args": named}).encode("utf-8")
+        return "".join(_encode_chunks({"tool": name, "args": named}, 0)).encode()
     except (TypeError, ValueError) as error:
+        _containers.clear()
         raise _explained(error, name, named) from None
+    except BaseException:
+        # A value that was left half done would look like one that holds itself the next time.
+        _containers.clear()
+        raise
 
 
 def check_keys(value):
@@ -89,9 +104,10 @@ def check_keys(value):
             children = value
         else:
             continue
-        if id(value) not in seen:
+        nested = [child for child in children if not isinstance(child, _SCALARS)]
+        if nested and id(value) not in seen:
             seen.add(id(value))
-            stack.extend(child for child in children if not isinstance(child, _SCALARS))
+            stack += nested
 
 
 def _explained(error, name, named):
@@ -112,7 +128,12 @@ def _explained(error, name, named):
 
 def decode_answer(reply):
     """The answer's value, decoded exactly once: a string that holds JSON stays a string."""
-    return _decode(str(reply, "utf-8"))
+    text = reply.decode()
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:
+        return _decode(text)
+    return value if end == len(text) else _decode(text)
 
 
 # --- the tools ------------------------------------------------------------------------------------------------------
@@ -143,7 +164,7 @@ def _make_tool(spec):
     described = spec.get("params") or ()
     function = _tool_function(name, tuple(param["name"] for param in described))
     function.__name__ = function.__qualname__ = name
-    function.__module__ = _module_name
+    function.__module__ = state.run.module
     function.__doc__ = spec.get("doc")
     parameters = {}
     annotations = {}
@@ -236,7 +257,7 @@ class ToolModuleFinder:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name != _module_name or path is not None:
+        if name != state.run.module or path is not None:
             return None
         return ModuleSpec(name, ToolModuleFinder, origin="gloveport")
 
@@ -259,7 +280,7 @@ def _fill(module):
     def known():
         if not parsed:
             parsed.append(True)
-            specs.update((spec["name"], spec) for spec in _decode(_tools_json))
+            specs.update((spec["name"], spec) for spec in _decode(state.run.tools))
         return specs
 
     def __getattr__(name):
@@ -268,14 +289,14 @@ def _fill(module):
             value = _make_tool(spec)
         elif name in _HELPERS:
             value = _HELPERS[name]
-            value.__module__ = _module_name
+            value.__module__ = state.run.module
         elif name == "__all__":
             value = [*specs, *(helper for helper in _HELPERS if helper not in specs)]
         else:
             caller = sys._getframe(1)
             if caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
-                raise ImportError(_not_enabled(name, specs), name=_module_name)
-            raise AttributeError(f"module {_module_name!r} has no attribute {name!r}")
+                raise ImportError(_not_enabled(name, specs), name=state.run.module)
+            raise AttributeError(f"module {state.run.module!r} has no attribute {name!r}")
         namespace[name] = value
         return value
 
@@ -288,13 +309,13 @@ def _fill(module):
 
 def _not_enabled(name, specs):
     available = ", ".join(specs) or "none"
-    return f"cannot import name {name!r} from {_module_name!r}: this tool is not enabled here. Available: {available}"
+    return f"cannot import name {name!r} from {state.run.module!r}: this tool is not enabled here. Available: {available}"
 
 
 def prebuild():
     """A module as if it had just been imported, to be put into `sys.modules`: the import system's work is done before."""
-    spec = ToolModuleFinder.find_spec(_module_name)
-    module = types.ModuleType(_module_name)
+    spec = ToolModuleFinder.find_spec(state.run.module)
+    module = types.ModuleType(state.run.module)
     module.__spec__, module.__loader__, module.__package__ = spec, ToolModuleFinder, ""
     _fill(module)
     return module

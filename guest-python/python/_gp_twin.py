@@ -216,6 +216,13 @@ def prepare(function, waiting):
         raise RuntimeError(f"no twin for {function.__qualname__}")
 
 
+def moved(code, successor):
+    """Keeps the twin of a function that gets another code object."""
+    known = _twins.pop(id(code), None)
+    if known is not None:
+        _twins[id(successor)] = (successor, known[1])
+
+
 def can_wait(function):
     """Whether a function is known to wait for a tool, a lock or the like."""
     if type(function) is not _FunctionType:

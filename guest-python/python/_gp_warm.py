@@ -31,7 +31,7 @@ def start(packed):
 
     # First of all, so that every module imported from here on gets the guest's locks and `threading.local`.
     _gp_threads.install()
-    failures = _import_pack() if packed else {}
+    # Before the rest of the library, so that what runs use lies close together.
     import _gp_absent
     import _gp_errors
     import _gp_imports
@@ -42,6 +42,7 @@ def start(packed):
     import _gp_tools
     import _gp_tz
 
+    failures = _import_pack() if packed else {}
     _gp_kdf.install()
     _gp_loop.install()
     _gp_absent.install()
@@ -67,6 +68,11 @@ def seal(packed, run):
     getattr(_gp_pack, "warm_up", int)()
     # Before freezing: the collector no longer lists what is frozen.
     _gp_fresh.collect()
+    gc.collect()
+    if packed:
+        _settle()
+        _gather_state()
+        _gp_rehearsal.gather_code(run)
     # Frozen already, so that the collections at the end of each rehearsal only look at what it made.
     gc.collect()
     gc.freeze()
@@ -78,10 +84,26 @@ def seal(packed, run):
     gc.collect()
     if sys.platform == "wasi":
         _refuse_open_files()
-        getattr(_gp_pack, "fill_holes", _fill_holes)()
+        # In the slim image the C side does it, as the last thing before the snapshot.
+        getattr(_gp_pack, "fill_holes", int)()
     gc.freeze()
     # Counting references would write to every page that holds an object a run looks at, and each such page is copied.
     getattr(_gloveport, "immortalize", int)()
+
+
+# Fills the free places of the heap, so that what is allocated from here on lies side by side.
+_settle = getattr(_gp_pack, "fill_holes", None) or getattr(_gloveport, "settle", int)
+
+
+def _gather_state():
+    """Makes anew what each run writes to: it comes to lie side by side."""
+    import os
+
+    import _gp_state
+
+    _gp_state.renew()
+    os.environ._data = {}
+    os.environb._data = os.environ._data
 
 
 # Descriptors that are looked at: the build opens few files at a time.
@@ -101,31 +123,6 @@ def _refuse_open_files():
         # The directories that the build granted are open, too.
         if stat.S_ISREG(kind):
             raise RuntimeError(f"a file of {os.fstat(descriptor).st_size} bytes is still open; close it before the snapshot")
-
-
-# The allocator's size classes: multiples of 16 up to 512 bytes, carved from pools of one page, less their header.
-_SIZE_CLASSES = range(32, 513, 16)
-_POOL_BYTES = 4096 - 64
-_MOST_HOLES = 20_000
-_fillers = []
-
-
-def _fill_holes():
-    """Fills the free places between the objects with zeros, so that a run's own objects come to lie side by side on
-    fresh pages, instead of one each on pages that would have to be copied for it."""
-    overhead = sys.getsizeof(b"")
-    for size in _SIZE_CLASSES:
-        pool = _POOL_BYTES // size
-        run = []
-        for _ in range(_MOST_HOLES):
-            filler = bytes(size - overhead)
-            if run and id(filler) != id(run[-1]) + size:
-                _fillers.extend(run)
-                run.clear()
-            run.append(filler)
-            if len(run) >= pool:
-                # A whole pool in one go: it was a fresh one, so there are no holes left. It is given back.
-                break
 
 
 def _fake_build_details():
@@ -202,15 +199,15 @@ def _forget_state():
     import uuid
     import weakref
 
-    import _gp_imports
     import _gp_pool
+    import _gp_state
     import _gp_twin
 
     atexit._clear()
     threading._counter = itertools.count(1).__next__
     _gp_pool.ThreadPoolExecutor._counter = itertools.count().__next__
     _gp_pool.pools.clear()
-    _gp_imports.sources.clear()
+    _gp_state.run.sources.clear()
     _gp_twin.forget()
     weakref.finalize._registered_with_atexit = False
     linecache.clearcache()

@@ -23,6 +23,9 @@ pub const MAX_IMAGE_SIZE: u64 = 256 << 20;
 /// The same for images with exception handling, which hold whole package collections.
 pub const MAX_IMAGE_SIZE_WITH_EXCEPTIONS: u64 = 1 << 30;
 
+/// Bytes of a page, in the lists of pages that an image comes with.
+pub const PAGE: usize = 4096;
+
 /// What an image needs of its engine beyond the common configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exceptions {

@@ -24,6 +24,7 @@ use crate::engine::{self, Exceptions};
 use crate::hex;
 use crate::snapshot::{self, Start};
 use crate::stored::{CODE, FORMAT, LIBRARY, LIBRARY_MOUNT, MANIFEST, Manifest, compiler};
+use crate::written;
 
 pub use place::{Place, remove};
 pub use wheel::{Fetched, PACKAGE, PACKAGE_SHA256, PACKAGE_VERSION, fetch};
@@ -113,7 +114,9 @@ pub fn build(recipe: &Recipe, place: &Place, progress: &dyn Fn(&str, u64)) -> Re
     progress("starting Python and importing", if boot.is_adapted() { 60 } else { 5 });
     let snapshot = boot.snapshot(&library)?;
     progress("compiling to machine code", if boot.is_adapted() { 80 } else { 15 });
-    let code = precompile(&snapshot, boot.exceptions())?;
+    let (engine, code) = precompile(&snapshot, boot.exceptions())?;
+    let written = written::pages(&engine, &code)
+        .map_err(|source| MakeError::Guest { step: "the first run of the image", source })?;
     progress("writing", 2);
     write(&work.path().join(CODE), &code)?;
     let manifest = Manifest {
@@ -126,6 +129,7 @@ pub fn build(recipe: &Recipe, place: &Place, progress: &dyn Fn(&str, u64)) -> Re
         exceptions: boot.exceptions() == Exceptions::On,
         library: boot.has_library(),
         memory: memory_of(&snapshot)?,
+        written,
         modules: boot.modules.clone(),
         compiler: compiler(),
         snapshot_sha256: hex(&Sha256::digest(&snapshot)),
@@ -139,8 +143,12 @@ pub fn build(recipe: &Recipe, place: &Place, progress: &dyn Fn(&str, u64)) -> Re
     Ok(manifest)
 }
 
-fn precompile(wasm: &[u8], exceptions: Exceptions) -> Result<Vec<u8>, MakeError> {
-    let compile = || Engine::new(&engine::config(exceptions))?.precompile_module(wasm);
+fn precompile(wasm: &[u8], exceptions: Exceptions) -> Result<(Engine, Vec<u8>), MakeError> {
+    let compile = || {
+        let engine = Engine::new(&engine::config(exceptions))?;
+        let code = engine.precompile_module(wasm)?;
+        Ok((engine, code))
+    };
     compile().map_err(|source| MakeError::Guest { step: "compiling the image", source })
 }
 

@@ -11,7 +11,7 @@ pub const LIBRARY: &str = "lib";
 /// Where the guest sees the library.
 pub const LIBRARY_MOUNT: &str = "/usr/local/lib";
 /// The form of the manifest; another one is another version of Gloveport's.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// What an image is and what it was made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +35,8 @@ pub struct Manifest {
     pub library: bool,
     /// Megabytes (2^20 bytes) of memory that an instance starts with.
     pub memory: u64,
+    /// Pages of 4096 bytes of the memory that every run writes to: first page and number of pages.
+    pub written: Vec<(u32, u32)>,
     /// Top-level modules beyond the standard library.
     pub modules: Vec<String>,
     /// What compiled it: version of Gloveport and architecture.

@@ -18,6 +18,8 @@ mod private_dir;
 mod run;
 mod streams;
 mod syscalls;
+#[cfg(target_os = "linux")]
+mod written;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -99,7 +101,7 @@ impl WasiBackend {
 
     /// The image that runs scripts; with [`ImageChoice::Auto`] the one for those that import nothing special.
     pub fn image(&self) -> &ImageUsed {
-        &self.shared.images.first().used
+        &self.shared.images.first().about.used
     }
 }
 

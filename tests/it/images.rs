@@ -106,6 +106,9 @@ async fn figures_and_tables(sandbox: Sandbox) {
     assert!(result.figures.iter().all(|figure| figure.starts_with(b"\x89PNG")));
     let unasked = sandbox.execute(Request::new(code)).await;
     assert_eq!((printed(&unasked).as_str(), unasked.figures.len()), ("", 0));
+    let awaited = "import asyncio\nimport pandas as pd\nasync def table():\n    await asyncio.sleep(0)\n    return pd.DataFrame({'a': [1]})\nawait table()";
+    let result = sandbox.execute(Request::new(awaited).tables(true)).await;
+    assert_eq!(printed(&result), "|    |   a |\n|---:|----:|\n|  0 |   1 |\n");
     let failing = sandbox.execute(Request::new(format!("{code}\n1 / 0")).figures(9)).await;
     assert_eq!((failing.exit_code, failing.figures.len()), (Some(1), 3));
 }

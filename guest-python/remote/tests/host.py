@@ -20,7 +20,7 @@ import gp_frames as frames  # noqa: E402
 MODULES = ["gp_frames", "gp_rundir", "gp_requests", "gp_process", "gp_run", "gp_paths", "gp_journal", "gp_changes", "gp_commands", "gp_files", "gp_relay"]
 SHARED = {
     "_gp_sched": (REMOTE, "_gp_remote"), "_gp_native_loop": (REMOTE, "_gp_native_loop"), "_gp_tools": (SHIM, "_gp_tools"), "_gp_await": (SHIM, "_gp_await"),
-    "_gp_rewrite": (SHIM, "_gp_rewrite"), "_gp_rewrite_flow": (SHIM, "_gp_rewrite_flow"),
+    "_gp_state": (SHIM, "_gp_state"), "_gp_rewrite": (SHIM, "_gp_rewrite"), "_gp_rewrite_flow": (SHIM, "_gp_rewrite_flow"),
 }
 JSON_KINDS = (frames.HELLO, frames.EXIT, frames.FAILED, frames.STARTED, frames.SWEPT)
 TOOLS = json.dumps([

@@ -142,6 +142,7 @@ mod tests {
             exceptions: false,
             library: false,
             memory: 0,
+            written: Vec::new(),
             modules: Vec::new(),
             compiler: String::new(),
             snapshot_sha256: String::new(),

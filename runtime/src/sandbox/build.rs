@@ -10,7 +10,7 @@ use crate::backend::{Backend, BackendError};
 use crate::config::Config;
 use crate::dispatch::{ToolSet, ToolSetError};
 use crate::job::Grant;
-use crate::output::{RedactError, Redactor};
+use crate::output::RedactError;
 use crate::policy::{Facts, Platform, Policy, PolicyBuildError};
 use crate::tool::Tool;
 use crate::workspace::Workspace;
@@ -149,7 +149,7 @@ impl SandboxBuilder {
                 looks_secret: &|text| patterns.looks_secret(text),
             },
         )?;
-        let redactor = redactor(&self.config, &policy)?;
+        let redactor = patterns.with_known(policy.secrets().iter().cloned())?;
         if let Some(note) = policy.environment().hermes_note() {
             tracing::debug!("{note}");
         }
@@ -175,14 +175,6 @@ impl SandboxBuilder {
             }),
         })
     }
-}
-
-fn redactor(config: &Config, policy: &Policy) -> Result<Redactor, RedactError> {
-    let mut builder = config.redaction.builder();
-    for (name, value) in policy.secrets() {
-        builder = builder.known(name, value.clone());
-    }
-    builder.build()
 }
 
 #[cfg(feature = "wasi")]

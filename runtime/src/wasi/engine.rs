@@ -56,28 +56,31 @@ impl Shared {
     }
 }
 
+/// What is known about an image beside its machine code.
+pub(super) struct About {
+    pub(super) exceptions: Exceptions,
+    /// The directory that its guests see as their library.
+    pub(super) library: Option<PathBuf>,
+    /// Pages of the memory that every run writes to: first page and number of pages.
+    pub(super) written: Vec<(u32, u32)>,
+    pub(super) used: ImageUsed,
+}
+
 /// An image that is mapped and linked.
 pub(super) struct Loaded {
     pub(super) engine: Engine,
     pub(super) guest: InstancePre<Guest>,
-    /// The directory that its guests see as their library.
-    pub(super) library: Option<PathBuf>,
-    pub(super) used: ImageUsed,
+    pub(super) about: About,
     ticker: Ticker,
 }
 
 impl Loaded {
     /// Maps checked machine code.
-    pub(super) fn new(
-        code: &Path,
-        exceptions: Exceptions,
-        library: Option<PathBuf>,
-        used: ImageUsed,
-        allocation: Allocation,
-    ) -> Result<Self, BackendError> {
+    pub(super) fn new(code: &Path, about: About, allocation: Allocation) -> Result<Self, BackendError> {
+        let used = &about.used;
         let setup =
             |message: String| move |error: wasmtime::Error| BackendError::Setup { message, source: Some(error.into()) };
-        let engine = Engine::new(&config(allocation, exceptions))
+        let engine = Engine::new(&config(allocation, about.exceptions))
             .map_err(setup("the WebAssembly engine can't start".to_owned()))?;
         let again = match used.name.as_str() {
             SLIM => "build Gloveport on this machine".to_owned(),
@@ -89,7 +92,7 @@ impl Loaded {
         )))?;
         let guest = link(&engine, &module)
             .map_err(setup(format!("the image {} imports what the host does not offer", used.name)))?;
-        Ok(Self { ticker: Ticker::new(engine.clone())?, engine, guest, library, used })
+        Ok(Self { ticker: Ticker::new(engine.clone())?, engine, guest, about })
     }
 
     /// Keeps the epochs going while a run of the image holds this.

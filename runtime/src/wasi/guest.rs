@@ -15,6 +15,8 @@ pub(super) struct Guest {
     pub(super) calls: HostCalls,
     pub(super) streams: GuestStreams,
     pub(super) files: FileBudget,
+    /// Whether the run made a system call that could have left a trace in its directories.
+    pub(super) used_files: bool,
     /// The instance's memory, known once it is instantiated.
     pub(super) memory: Option<Memory>,
 }

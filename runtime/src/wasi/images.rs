@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gloveport_guest::engine::Exceptions;
 use gloveport_guest::stored::{CODE, FORMAT, LIBRARY, MANIFEST, Manifest};
 
-use super::engine::Loaded;
+use super::engine::{About, Loaded};
 use super::image::{self, Expected};
 use super::{Allocation, WasiOptions};
 use crate::backend::{BackendError, ImageUsed};
@@ -139,10 +139,13 @@ impl Stored {
     fn load(&self, allocation: Allocation) -> Result<Loaded, BackendError> {
         let code = self.check()?;
         let manifest = &self.manifest;
-        let exceptions = if manifest.exceptions { Exceptions::On } else { Exceptions::Off };
-        let library = manifest.library.then(|| self.directory.join(LIBRARY));
-        let used = ImageUsed { name: manifest.name.clone(), sha256: manifest.sha256.clone() };
-        Loaded::new(&code, exceptions, library, used, allocation)
+        let about = About {
+            exceptions: if manifest.exceptions { Exceptions::On } else { Exceptions::Off },
+            library: manifest.library.then(|| self.directory.join(LIBRARY)),
+            written: manifest.written.clone(),
+            used: ImageUsed { name: manifest.name.clone(), sha256: manifest.sha256.clone() },
+        };
+        Loaded::new(&code, about, allocation)
     }
 
     /// Checks every byte of the machine code, and that this program can run it.
@@ -208,6 +211,11 @@ impl Images {
 fn slim(options: &WasiOptions) -> Result<Loaded, BackendError> {
     let image = gloveport_guest::image();
     let code = image::lay(&image, &options.cache_dir)?;
-    let used = ImageUsed { name: SLIM.to_owned(), sha256: image.sha256.to_owned() };
-    Loaded::new(&code, Exceptions::Off, None, used, options.allocation)
+    let about = About {
+        exceptions: Exceptions::Off,
+        library: None,
+        written: image.written.to_vec(),
+        used: ImageUsed { name: SLIM.to_owned(), sha256: image.sha256.to_owned() },
+    };
+    Loaded::new(&code, about, options.allocation)
 }

@@ -57,7 +57,7 @@ impl ScratchSpace {
             cwd: root.join("cwd"),
             root,
             stock: Arc::clone(&self.stock),
-            ended_by_itself: false,
+            end: End::Unknown,
         })
     }
 }
@@ -76,12 +76,21 @@ fn lock(stock: &Mutex<Vec<PathBuf>>) -> MutexGuard<'_, Vec<PathBuf>> {
     stock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What is known about the end of a run.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// It may not have ended: the system calls of a stopped run can still make files.
+    Unknown,
+    Used,
+    Unused,
+}
+
 /// One run's directories. Dropping removes them, or keeps them for another run when this one left no trace in them.
 #[derive(Debug)]
 pub(super) struct PrivateDirs {
     root: PathBuf,
     stock: Arc<Mutex<Vec<PathBuf>>>,
-    ended_by_itself: bool,
+    end: End,
     /// What the script sees as `/tmp`.
     pub(super) tmp: PathBuf,
     /// Its private working directory, for a run without a grant.
@@ -89,13 +98,17 @@ pub(super) struct PrivateDirs {
 }
 
 impl PrivateDirs {
-    /// Tells that no system call of the run is under way any more. Those of a stopped run may still make files.
-    pub(super) fn ended_by_itself(&mut self) {
-        self.ended_by_itself = true;
+    /// Tells that no system call of the run is under way any more, and whether there was one that could have left a trace.
+    pub(super) fn ended_by_itself(&mut self, used_files: bool) {
+        self.end = if used_files { End::Used } else { End::Unused };
     }
 
     fn is_untouched(&self) -> bool {
-        self.ended_by_itself && [&self.tmp, &self.cwd].into_iter().all(|dir| is_empty(dir) && reset_times(dir).is_ok())
+        match self.end {
+            End::Unknown => false,
+            End::Used => [&self.tmp, &self.cwd].into_iter().all(|dir| is_empty(dir) && reset_times(dir).is_ok()),
+            End::Unused => true,
+        }
     }
 }
 
@@ -199,13 +212,13 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let scratch = ScratchSpace::new(&base.path().join("a/b")).unwrap();
         let mut clean = scratch.for_run().unwrap();
-        clean.ended_by_itself();
+        clean.ended_by_itself(true);
         let kept = clean.root.clone();
         assert_eq!(fs::metadata(&clean.tmp).unwrap().mode() & 0o777, 0o700);
         drop(clean);
         let mut again = scratch.for_run().unwrap();
         assert_eq!(again.root, kept, "a directory without traces is used again");
-        again.ended_by_itself();
+        again.ended_by_itself(true);
         fs::write(again.cwd.join("file"), "left").unwrap();
         drop(again);
         drop(scratch.for_run().unwrap());

@@ -17,6 +17,8 @@ use super::limiter::MemoryLimiter;
 use super::private_dir::{PrivateDirs, ScratchSpace};
 use super::streams::{GuestStreams, SinkStream};
 use super::syscalls::HOSTCALL_BYTES;
+#[cfg(target_os = "linux")]
+use super::written;
 use crate::backend::{BackendError, Exit, ExitCause, RunIo, Show, Stream};
 use crate::job::{Job, Mode};
 
@@ -27,7 +29,7 @@ const ABORTED: i32 = 128 + 6;
 pub(super) async fn run(shared: &Shared, job: &Job, io: RunIo) -> Result<Exit, BackendError> {
     let _slot = shared.slot().await?;
     let image = choice::choose(shared, job, &io.calls).await?;
-    let _ = io.image.set(image.used.clone());
+    let _ = io.image.set(image.about.used.clone());
     run_in(shared, &image, job, io).await
 }
 
@@ -40,11 +42,11 @@ pub(super) async fn run_in(shared: &Shared, image: &Loaded, job: &Job, io: RunIo
     // Declared before what is inside it, so that it goes last.
     let elsewhere = scratch_outside(shared, &granted)?;
     let private = elsewhere.as_ref().unwrap_or(&shared.scratch).for_run().map_err(scratch_error)?;
-    let layout = Layout::new(job, &private, image.library.as_deref());
+    let layout = Layout::new(job, &private, image.about.library.as_deref());
     let store = new_store(image, job, &io, &layout)?;
     let mut running = Running { store, private };
     let cause = running.execute(image, job, &layout, &io.show).await?;
-    running.private.ended_by_itself();
+    running.private.ended_by_itself(running.store.data().used_files);
     Ok(Exit { cause })
 }
 
@@ -96,13 +98,15 @@ impl Running {
             Ok(instance) => instance,
             Err(error) => return Err(instantiation_error(error, job)),
         };
-        let outcome = self.call(&instance, &argument(job, layout, show)?).await;
+        let outcome = self.call(image, &instance, &argument(job, layout, show)?).await;
         Ok(self.judge(outcome))
     }
 
-    async fn call(&mut self, instance: &Instance, argument: &[u8]) -> wasmtime::Result<i32> {
+    async fn call(&mut self, image: &Loaded, instance: &Instance, argument: &[u8]) -> wasmtime::Result<i32> {
         let store = &mut self.store;
         let memory = instance.get_memory(&mut *store, "memory").ok_or_else(|| Error::msg("the image has no memory"))?;
+        #[cfg(target_os = "linux")]
+        written::copy(&memory, store, &image.about.written);
         let table = match instance.get_global(&mut *store, "gloveport_streams").map(|global| global.get(&mut *store)) {
             Some(Val::I32(address)) => Some(address.cast_unsigned() as usize),
             _ => None,
@@ -197,6 +201,7 @@ fn new_store(image: &Loaded, job: &Job, io: &RunIo, layout: &Layout) -> Result<S
         ),
         streams: GuestStreams::new(io.output.clone()),
         files: FileBudget::new(&job.limits),
+        used_files: false,
         memory: None,
     };
     let mut store = Store::new(&image.engine, guest);

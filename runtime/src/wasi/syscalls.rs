@@ -1,4 +1,5 @@
-//! System calls that need more than wasmtime's own implementation: budgets of disk, entries and descriptors, special files, any exit code.
+//! System calls that need more than wasmtime's own implementation: budgets of disk, entries and descriptors, special files, any exit code,
+//! and all that could leave a trace in a directory.
 //!
 //! Each function here checks, then hands the same arguments to wasmtime's implementation, which does the work and owns path resolution.
 
@@ -55,6 +56,20 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> Result<()> {
     linker.func_wrap_async(MODULE, "path_remove_directory", |caller, args: (i32, i32, i32)| {
         Box::new(path_remove_directory(caller, args))
     })?;
+    linker.func_wrap_async(MODULE, "path_rename", |caller, args: (i32, i32, i32, i32, i32, i32)| {
+        Box::new(path_rename(caller, args))
+    })?;
+    linker.func_wrap_async(
+        MODULE,
+        "path_filestat_set_times",
+        |caller, args: (i32, i32, i32, i32, i64, i64, i32)| Box::new(path_filestat_set_times(caller, args)),
+    )?;
+    linker.func_wrap_async(MODULE, "fd_filestat_set_times", |caller, args: (i32, i64, i64, i32)| {
+        Box::new(fd_filestat_set_times(caller, args))
+    })?;
+    linker.func_wrap_async(MODULE, "fd_readdir", |caller, args: (i32, i32, i32, i64, i32)| {
+        Box::new(fd_readdir(caller, args))
+    })?;
     Ok(())
 }
 
@@ -66,6 +81,7 @@ fn split<'a>(caller: &'a mut Caller<'_, Guest>) -> Result<(GuestMemory<'a>, &'a 
     let (data, guest) = memory.data_and_store_mut(caller);
     // What one call may copy on the host, renewed for each as wasmtime's own linker does.
     guest.wasi.set_hostcall_fuel(HOSTCALL_BYTES);
+    guest.used_files = true;
     Ok((GuestMemory::Unshared(data), guest))
 }
 
@@ -264,6 +280,38 @@ async fn path_remove_directory(mut caller: Caller<'_, Guest>, (dir, path, len): 
         guest.files.removed();
     }
     Ok(errno)
+}
+
+async fn path_rename(mut caller: Caller<'_, Guest>, args: (i32, i32, i32, i32, i32, i32)) -> Result<i32> {
+    let (from_dir, from, from_len, to_dir, to, to_len) = args;
+    let (mut memory, guest) = split(&mut caller)?;
+    p1::path_rename(&mut guest.wasi, &mut memory, from_dir, from, from_len, to_dir, to, to_len).await
+}
+
+async fn path_filestat_set_times(
+    mut caller: Caller<'_, Guest>,
+    (dir, lookup, path, len, accessed, modified, flags): (i32, i32, i32, i32, i64, i64, i32),
+) -> Result<i32> {
+    let (mut memory, guest) = split(&mut caller)?;
+    let wasi = &mut guest.wasi;
+    p1::path_filestat_set_times(wasi, &mut memory, dir, lookup, path, len, accessed, modified, flags).await
+}
+
+async fn fd_filestat_set_times(
+    mut caller: Caller<'_, Guest>,
+    (fd, accessed, modified, flags): (i32, i64, i64, i32),
+) -> Result<i32> {
+    let (mut memory, guest) = split(&mut caller)?;
+    p1::fd_filestat_set_times(&mut guest.wasi, &mut memory, fd, accessed, modified, flags).await
+}
+
+/// Listing a directory sets the time of its last access.
+async fn fd_readdir(
+    mut caller: Caller<'_, Guest>,
+    (fd, buffer, len, cookie, out): (i32, i32, i32, i64, i32),
+) -> Result<i32> {
+    let (mut memory, guest) = split(&mut caller)?;
+    p1::fd_readdir(&mut guest.wasi, &mut memory, fd, buffer, len, cookie, out).await
 }
 
 fn count_created(guest: &mut Guest, errno: i32) {
