@@ -63,10 +63,12 @@ pub fn fetch(place: &Place) -> Result<Fetched, MakeError> {
             Ok(done) if done.status.success() => return Ok(Fetched { folder }),
             Ok(done) => {
                 let text = String::from_utf8_lossy(&done.stderr).into_owned();
-                let last = text.lines().rfind(|line| line.starts_with("ERROR")).map(str::to_owned);
-                // "No module named pip" says nothing about the download.
-                if let Some(last) = last {
-                    problem = last.trim_start_matches("ERROR: ").to_owned();
+                // pip writes `ERROR: `, uv `error: `. "No module named pip" says nothing about the download.
+                let said = text.lines().rev().find_map(|line| {
+                    line.strip_prefix("ERROR: ").or_else(|| line.strip_prefix("error: "))
+                });
+                if let Some(said) = said {
+                    problem = said.to_owned();
                 }
             }
             Err(_) => {}

@@ -10,12 +10,18 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use gloveport_guest::Image;
 use sha2::{Digest as _, Sha256};
 
 use super::private_dir::make_private;
 use crate::backend::BackendError;
+
+/// Machine code that nobody used for so long is of a version that is gone.
+const STALE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Beginning of the names of files that are not finished.
+const UNFINISHED: &str = ".unpack-";
 
 /// Returns the path of the image's machine code, unpacking it first where it is missing or not intact.
 pub(super) fn lay(image: &Image, cache_dir: &Path) -> Result<PathBuf, BackendError> {
@@ -35,7 +41,29 @@ pub(super) fn lay(image: &Image, cache_dir: &Path) -> Result<PathBuf, BackendErr
         .map_err(|error| BackendError::Setup { message: error.to_string(), source: Some(error.into()) })?;
     write_atomically(&path, &code).map_err(failed)?;
     record_identity(&path).map_err(failed)?;
+    sweep(cache_dir, image.name);
     Ok(path)
+}
+
+/// Removes what other versions left here and nobody used for long. Whoever has it mapped keeps it.
+fn sweep(cache_dir: &Path, name: &str) {
+    for entry in fs::read_dir(cache_dir).into_iter().flatten().flatten() {
+        let file_name = entry.file_name();
+        let is_ours = file_name.to_str().is_some_and(|file| {
+            file.starts_with(UNFINISHED)
+                || file.strip_prefix(name).is_some_and(|rest| rest.starts_with('-') && rest.ends_with(".cwasm"))
+        });
+        if is_ours && entry.metadata().is_ok_and(|meta| meta.is_file() && is_stale(&meta)) {
+            tracing::debug!(file = %file_name.display(), "removing machine code that nobody used for long");
+            let _ = fs::remove_file(identity_path(&entry.path()));
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn is_stale(meta: &fs::Metadata) -> bool {
+    let used = [meta.accessed(), meta.modified()].into_iter().flatten().max();
+    used.is_some_and(|used| SystemTime::now().duration_since(used).is_ok_and(|age| age > STALE))
 }
 
 /// What a file of machine code must be.
@@ -92,7 +120,7 @@ fn identity(meta: &fs::Metadata) -> String {
 /// Several processes may unpack at once: each writes a file of its own, and the last rename wins with the same bytes.
 fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let parent = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".unpack-").tempfile_in(parent)?;
+    let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(parent)?;
     file.write_all(bytes)?;
     file.persist(path)?;
     Ok(())
@@ -137,6 +165,31 @@ mod tests {
         fs::rename(&path, &elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
         assert!(matches!(lay(&image, &cache), Err(BackendError::Setup { .. })));
+    }
+
+    #[test]
+    fn what_nobody_used_for_long_goes_when_a_new_version_comes() {
+        let (_dir, cache) = cache();
+        let image = gloveport_guest::image();
+        make_private(&cache).unwrap();
+        let long_ago = SystemTime::now() - STALE - Duration::from_secs(60);
+        for (name, time) in [
+            ("cpython-3.13-old.cwasm", long_ago),
+            (".unpack-half", long_ago),
+            ("cpython-3.13-other.cwasm", SystemTime::now()),
+            ("notes.cwasm", long_ago),
+        ] {
+            let file = File::create_new(cache.join(name)).unwrap();
+            file.set_times(fs::FileTimes::new().set_accessed(time).set_modified(time)).unwrap();
+        }
+        File::create_new(cache.join("cpython-3.13-old.checked")).unwrap();
+        let path = lay(&image, &cache).unwrap();
+        let mut left: Vec<PathBuf> = fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path()).collect();
+        left.sort();
+        let mut wanted =
+            [identity_path(&path), path, cache.join("cpython-3.13-other.cwasm"), cache.join("notes.cwasm")];
+        wanted.sort();
+        assert_eq!(left, wanted);
     }
 
     #[test]
