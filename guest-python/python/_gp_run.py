@@ -38,8 +38,15 @@ _generator = random._inst
 _log_handlers = len(logging._handlerList)
 _BaseException = BaseException
 _eval = eval
-# A base that does not know a quicker way asks the host whether the directory is there.
-_enter = getattr(_gloveport, "enter", os.chdir)
+
+
+def _change_directory(path):
+    if path != os.getcwdb():
+        os.chdir(path)
+
+
+# A base that does not know this way asks the host about each directory but the one that the snapshot was taken in.
+_enter = getattr(_gloveport, "enter", _change_directory)
 
 # The tool module under its usual name; under another one it is made when imported.
 _TOOL_MODULE = "hermes_tools"
@@ -77,6 +84,9 @@ def prepare(header, code):
     else:
         sys.modules.pop(_TOOL_MODULE, None)
     code = bytes(code)
+    if b"import" in code:
+        # They lie in modules, which nothing else reaches; most of them are large.
+        fresh.reseed()
     imports.remember_source(filename, code)
     main = sys.modules["__main__"] = _ModuleType("__main__")
     namespace = main.__dict__
@@ -105,7 +115,6 @@ def _refresh_process(settings):
     environ.update(_gloveport.environ())
     # The generator's own seed() reads 2,496 bytes from the host; 256 bits are as unpredictable and 20 times cheaper.
     _seed(_generator, int.from_bytes(os.urandom(32)))
-    fresh.reseed()
     cwd = settings.get("cwd")
     if cwd:
         try:

@@ -84,11 +84,12 @@ def seal(packed, run):
     gc.collect()
     if sys.platform == "wasi":
         _refuse_open_files()
-        # In the slim image the C side does it, as the last thing before the snapshot.
-        getattr(_gp_pack, "fill_holes", int)()
     gc.freeze()
     # Counting references would write to every page that holds an object a run looks at, and each such page is copied.
     getattr(_gloveport, "immortalize", int)()
+    gc.collect()
+    # The last step before the snapshot. In the slim image, the C side does it.
+    getattr(_gp_pack, "fill_holes", int)()
 
 
 # Fills the free places of the heap, so that what is allocated from here on lies side by side.

@@ -1,7 +1,10 @@
 """Runs once, before the snapshot."""
 
+import os
 import sys
 
+# Where most runs start, which then need not go there.
+os.chdir("/work")
 sys.path.insert(0, "/boot")
 
 import _gloveport  # noqa: E402

@@ -10,6 +10,8 @@ pub const CODE: &str = "image.cwasm";
 pub const LIBRARY: &str = "lib";
 /// Where the guest sees the library.
 pub const LIBRARY_MOUNT: &str = "/usr/local/lib";
+/// The working directory of a run without a grant, as the guest sees it.
+pub const PRIVATE_CWD: &str = "/work";
 /// The form of the manifest; another one is another version of Gloveport's.
 pub const FORMAT: u32 = 2;
 

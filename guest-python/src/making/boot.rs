@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::wheel::{self, Package};
 use super::{Base, FsPerms, LIBRARY_MOUNT, MakeError, Recipe, Start, adapter, read, snapshot, write};
 use crate::engine::Exceptions;
-use crate::stored::Input;
+use crate::stored::{Input, PRIVATE_CWD};
 use crate::{SCIENCE, SHIM, hex};
 
 /// Our own base and standard library, as they lie in this crate.
@@ -149,6 +149,8 @@ impl Boot {
             grants.push((library, LIBRARY_MOUNT, FsPerms::ReadOnly));
         }
         grants.push((self.tmp.path(), "/tmp", FsPerms::ReadWrite));
+        // Only to stand in.
+        grants.push((self.tmp.path(), PRIVATE_CWD, FsPerms::ReadOnly));
         let code = std::str::from_utf8(file_of(SCIENCE, START)).unwrap_or_default();
         let start = if self.adapted { Start::of_adapted_base(grants, code) } else { Start::of_our_base_with(grants) };
         snapshot::take(&self.base, &start)

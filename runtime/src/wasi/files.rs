@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use gloveport_guest::stored::LIBRARY_MOUNT;
+use gloveport_guest::stored::{LIBRARY_MOUNT, PRIVATE_CWD};
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
 use super::private_dir::PrivateDirs;
@@ -14,8 +14,6 @@ use crate::job::{Access, Job, JobLimits, Mode};
 const TMP: &str = "/tmp";
 /// The same, when the grant itself is `/tmp`.
 const TMP_BESIDE_GRANT: &str = "/gloveport-tmp";
-/// A private working directory, inside.
-const PRIVATE_CWD: &str = "/work";
 
 /// The layout of one run's file system.
 #[derive(Debug, PartialEq, Eq)]
