@@ -2,7 +2,8 @@
 //!
 //! The result goes to `guest-python/base/` and is committed: `python.wasm.zst` (CPython for WASI with its C libraries and our
 //! C module, before any Python code has run), `stdlib.tar.zst` (what `mkblob.py` packs), `provenance.toml` and `licenses/`.
-//! It is the only place where a C toolchain, the CPython sources or a package index are needed. Every source is pinned by its
+//! With `cargo xtask cpython-profile`, which makes `profile.zst`, it is the only place where a C toolchain, the CPython sources or a package
+//! index are needed. Every source is pinned by its
 //! SHA-256 (`sources.rs`), and the same sources give the same output in any work folder.
 
 #![expect(clippy::disallowed_methods, reason = "a build starts compilers and lays out folders of its own")]
@@ -11,6 +12,7 @@ mod interpreter;
 mod libraries;
 mod link;
 mod pack;
+pub(crate) mod profile;
 mod provenance;
 pub(crate) mod sources;
 mod toolchain;

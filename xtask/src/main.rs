@@ -31,6 +31,8 @@ struct Cli {
 enum Task {
     /// Build the guest's base and standard library from sources.
     Cpython(cpython::Args),
+    /// Record the profile that the base is compiled with.
+    CpythonProfile(cpython::profile::Args),
     /// Run CPython's own tests inside the guest.
     CpythonTests(cpython_tests::Args),
     /// Run all tests, set-up included.
@@ -54,6 +56,7 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Cpython(args) => cpython::run(&args),
+        Task::CpythonProfile(args) => cpython::profile::record(&args),
         Task::CpythonTests(args) => cpython_tests::run_tests(&args),
         Task::Test(args) => test::run_all(&args),
         Task::Image(args) => image::build(&args),

@@ -64,9 +64,10 @@ pub fn fetch(place: &Place) -> Result<Fetched, MakeError> {
             Ok(done) => {
                 let text = String::from_utf8_lossy(&done.stderr).into_owned();
                 // pip writes `ERROR: `, uv `error: `. "No module named pip" says nothing about the download.
-                let said = text.lines().rev().find_map(|line| {
-                    line.strip_prefix("ERROR: ").or_else(|| line.strip_prefix("error: "))
-                });
+                let said = text
+                    .lines()
+                    .rev()
+                    .find_map(|line| line.strip_prefix("ERROR: ").or_else(|| line.strip_prefix("error: ")));
                 if let Some(said) = said {
                     problem = said.to_owned();
                 }

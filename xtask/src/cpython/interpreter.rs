@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::sources::Sources;
 use super::toolchain::{LTO, Toolchain};
-use super::{Layout, execute};
+use super::{Layout, execute, profile};
 
 /// Answers for `configure` beyond CPython's own for WASI.
 const CONFIG_SITE: &str = "\
@@ -72,7 +72,8 @@ pub(crate) fn build(layout: &Layout, sources: &Sources, toolchain: &Toolchain, p
     configure(layout, sources, toolchain, python)?;
     let mut make = Command::new("make");
     let jobs = std::thread::available_parallelism()?;
-    make.arg(format!("-j{jobs}")).arg(format!("EXTRA_CFLAGS={LTO}")).args(ARCHIVES).current_dir(&layout.python);
+    let flags = format!("EXTRA_CFLAGS={LTO} {}", profile::flags(layout)?);
+    make.arg(format!("-j{jobs}")).arg(flags).args(ARCHIVES).current_dir(&layout.python);
     toolchain.set_environment(&mut make);
     execute(&mut make)
 }

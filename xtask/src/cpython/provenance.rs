@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::sources::{PINS, Sources};
 use super::toolchain::{CFLAGS, LTO, TARGET, Toolchain};
-use super::{link, output, sha256};
+use super::{link, output, profile, sha256};
 
 /// Decompression is pure Rust and happens at each build, so the level costs only the one who builds the base.
 const ZSTD_LEVEL: i32 = 19;
@@ -98,8 +98,10 @@ fn inputs() -> Result<Vec<Input>> {
     let mut inputs = Vec::new();
     for entry in std::fs::read_dir(&folder)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| ["c", "h", "py"].iter().any(|wanted| extension == *wanted)) {
-            let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_source =
+            path.extension().is_some_and(|extension| ["c", "h", "py"].iter().any(|ours| extension == *ours));
+        if is_source || file == profile::FILE {
             inputs.push(Input { file, sha256: sha256(&std::fs::read(&path)?) });
         }
     }
