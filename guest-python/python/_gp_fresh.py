@@ -10,8 +10,8 @@ _generators = []
 _LOW_128 = (1 << 128) - 1
 
 
-class _FirstRecord:
-    """Stands for the time at which `logging` was loaded, which was before the snapshot: a run's first record sets it."""
+class _FirstRecord(int):
+    """The time at which `logging` was loaded, which was before the snapshot: a run's first record sets it."""
 
     def __rsub__(self, created):
         logging._startTime = created
@@ -20,7 +20,7 @@ class _FirstRecord:
 
 def collect():
     """Finds them, once, before the snapshot. `random`'s own is the run's business."""
-    logging._startTime = _FirstRecord()
+    logging._startTime = _FirstRecord(logging._startTime)
     random._inst.gauss_next = None
     numpy = sys.modules.get("numpy.random")
     for thing in gc.get_objects():

@@ -54,6 +54,8 @@ tool_module = tools.prebuild()
 
 # Words that a source must hold for a collection at the end to be noticed by anyone: finalizers, coroutines, open files.
 _COLLECT_HINTS = (b"__del__", b"finalize", b"async", b"await", b"yield", b"open", b"File", b"import_module")
+# Words without one of which a source reaches no module, and so no generator of random numbers that lies in one.
+_REACHING_HINTS = (b"import", b"exec", b"eval", b"open", b"__", b"coding")
 _TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _LAST_EXCEPTION = ("last_exc", "last_type", "last_value", "last_traceback")
 _sys_names = sys.__dict__
@@ -84,8 +86,7 @@ def prepare(header, code):
     else:
         sys.modules.pop(_TOOL_MODULE, None)
     code = bytes(code)
-    if b"import" in code:
-        # They lie in modules, which nothing else reaches; most of them are large.
+    if not code.isascii() or any(map(code.__contains__, _REACHING_HINTS)):
         fresh.reseed()
     imports.remember_source(filename, code)
     main = sys.modules["__main__"] = _ModuleType("__main__")

@@ -20,16 +20,6 @@ _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 _encode = _encoder.encode
 _decoder = json.JSONDecoder()
 _decode = _decoder.decode
-# What the two do themselves, prepared once: they prepare it anew for each value, which takes longer than the value.
-_containers = {}
-_make_encoder = json.encoder.c_make_encoder
-if _make_encoder is None:
-    # An interpreter without the C half of `json`.
-    def _encode_chunks(value, level):
-        return _encoder.iterencode(value)
-else:
-    _encode_chunks = _make_encoder(
-        _containers, _encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False)
 _scan = _decoder.scan_once
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 _SCALARS = (str, int, float, type(None))
@@ -61,6 +51,30 @@ def suggestion(tool, text):
 
 # --- requests and answers -------------------------------------------------------------------------------------------
 
+def _make_encoder():
+    """What `JSONEncoder.encode` makes anew for each value, which takes longer than the value itself."""
+    if json.encoder.c_make_encoder is None:
+        return lambda value, level: _encoder.iterencode(value)
+    # `default` is looked up when it is called: programs replace it.
+    return json.encoder.c_make_encoder(
+        {}, lambda value: _encoder.default(value), json.encoder.encode_basestring, None, ":", ",", False, False, False)
+
+
+# An encoder notes the containers it is in, so each is used by one value at a time.
+_encoders = [_make_encoder()]
+
+
+def _encode_request(value):
+    try:
+        encoder = _encoders.pop()
+    except IndexError:
+        encoder = _make_encoder()
+    text = "".join(encoder(value, 0))
+    # Not after an error: that leaves its notes behind.
+    _encoders.append(encoder)
+    return text.encode()
+
+
 def encode_request(name, params, args, kwargs):
     """The request's bytes. Raises TypeError or ValueError for what JSON cannot carry."""
     if args:
@@ -79,14 +93,9 @@ def encode_request(name, params, args, kwargs):
         for value in named.values():
             if not isinstance(value, _SCALARS):
                 check_keys(value)
-        return "".join(_encode_chunks({"tool": name, "args": named}, 0)).encode()
+        return _encode_request({"tool": name, "args": named})
     except (TypeError, ValueError) as error:
-        _containers.clear()
         raise _explained(error, name, named) from None
-    except BaseException:
-        # A value that was left half done would look like one that holds itself the next time.
-        _containers.clear()
-        raise
 
 
 def check_keys(value):

@@ -88,6 +88,8 @@ def seal(packed, run):
     # Counting references would write to every page that holds an object a run looks at, and each such page is copied.
     getattr(_gloveport, "immortalize", int)()
     gc.collect()
+    # No script has a use for it.
+    vars(_gloveport).pop("settle", None)
     # The last step before the snapshot. In the slim image, the C side does it.
     getattr(_gp_pack, "fill_holes", int)()
 

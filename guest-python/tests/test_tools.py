@@ -51,6 +51,14 @@ class Module(ShimTest):
             print(f() is f() is hermes_tools.read_file)
             """, "True\n")
 
+    def test_a_default_of_the_script(self):
+        self.check("""
+            import json, pathlib
+            from hermes_tools import read_file
+            json.JSONEncoder.default = lambda self, value: str(value)
+            print(read_file(pathlib.PurePosixPath("a/b"))["path"])
+            """, "a/b\n")
+
     def test_arguments_that_json_cannot_carry(self):
         cases = [
             ("float('nan')", "ValueError"), ("[1, float('inf')]", "ValueError"), ("'\\ud800'", "ValueError"),

@@ -14,6 +14,7 @@ mod hostile;
 mod images;
 mod library;
 mod lifecycle;
+mod own_images;
 mod packages;
 mod seal;
 mod tool_calls;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         cases::trials(),
         hostile::trials(),
         images::trials(),
+        own_images::trials(),
         library::trials(),
         lifecycle::trials(),
         packages::trials(),

@@ -41,19 +41,20 @@ pub(super) fn lay(image: &Image, cache_dir: &Path) -> Result<PathBuf, BackendErr
         .map_err(|error| BackendError::Setup { message: error.to_string(), source: Some(error.into()) })?;
     write_atomically(&path, &code).map_err(failed)?;
     record_identity(&path).map_err(failed)?;
-    sweep(cache_dir, image.name);
+    sweep(cache_dir, image.name, &path);
     Ok(path)
 }
 
 /// Removes what other versions left here and nobody used for long. Whoever has it mapped keeps it.
-fn sweep(cache_dir: &Path, name: &str) {
+fn sweep(cache_dir: &Path, name: &str, kept: &Path) {
     for entry in fs::read_dir(cache_dir).into_iter().flatten().flatten() {
         let file_name = entry.file_name();
         let is_ours = file_name.to_str().is_some_and(|file| {
             file.starts_with(UNFINISHED)
                 || file.strip_prefix(name).is_some_and(|rest| rest.starts_with('-') && rest.ends_with(".cwasm"))
         });
-        if is_ours && entry.metadata().is_ok_and(|meta| meta.is_file() && is_stale(&meta)) {
+        let is_other = entry.path() != kept;
+        if is_ours && is_other && entry.metadata().is_ok_and(|meta| meta.is_file() && is_stale(&meta)) {
             tracing::debug!(file = %file_name.display(), "removing machine code that nobody used for long");
             let _ = fs::remove_file(identity_path(&entry.path()));
             let _ = fs::remove_file(entry.path());

@@ -168,7 +168,8 @@ pub(super) struct Images {
     automatic: bool,
     cache_dir: PathBuf,
     allocation: Allocation,
-    others: Mutex<HashMap<String, Arc<Loaded>>>,
+    /// By directory: two images may have the same machine code.
+    others: Mutex<HashMap<PathBuf, Arc<Loaded>>>,
 }
 
 impl Images {
@@ -199,11 +200,11 @@ impl Images {
     /// A built image, mapped once.
     pub(super) fn open(&self, stored: &Stored) -> Result<Arc<Loaded>, BackendError> {
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(loaded) = others.get(&stored.manifest.sha256) {
+        if let Some(loaded) = others.get(&stored.directory) {
             return Ok(Arc::clone(loaded));
         }
         let loaded = Arc::new(stored.load(self.allocation)?);
-        others.insert(stored.manifest.sha256.clone(), Arc::clone(&loaded));
+        others.insert(stored.directory.clone(), Arc::clone(&loaded));
         Ok(loaded)
     }
 }

@@ -65,8 +65,10 @@ impl ScratchSpace {
 fn make(parent: &Path) -> io::Result<PathBuf> {
     let root = parent.join(uuid::Uuid::new_v4().simple().to_string());
     let builder = private_builder();
-    for dir in [root.clone(), root.join("tmp"), root.join("cwd")] {
-        builder.create(dir)?;
+    builder.create(&root)?;
+    for dir in [root.join("tmp"), root.join("cwd")] {
+        builder.create(&dir)?;
+        reset_times(&dir)?;
     }
     Ok(root)
 }
