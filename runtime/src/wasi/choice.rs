@@ -3,6 +3,7 @@
 //! The imports are parsed, by the parser of the Python that would run them: the slim guest reads the script in an instance of its own, which costs
 //! half a millisecond. That happens only when a built image has a module whose name stands somewhere in the script.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -41,8 +42,9 @@ pub(super) async fn choose(shared: &Shared, job: &Job, calls: &CallPort) -> Resu
     }
     let imported = imports(shared, &first, job, calls.clone()).await?;
     let most = |image: &Stored| image.manifest.modules.iter().filter(|name| imported.contains(*name)).count();
-    // Of images that have the same number of them, the first by name.
-    let best = candidates.iter().rev().max_by_key(|image| most(image)).filter(|image| most(image) > 0);
+    // Of images that have the same number of them, the one with the least beside; of those, the first by name.
+    let rank = |image: &&Stored| (most(image), Reverse(image.manifest.modules.len()));
+    let best = candidates.iter().rev().max_by_key(rank).filter(|image| most(image) > 0);
     match best {
         Some(image) => {
             tracing::info!(image = image.manifest.name, "the script imports what this image has");
