@@ -43,15 +43,18 @@ def rewrite(tree):
 
 
 def bind(code, objects):
-    """Replaces placeholder constants in a code object and those nested in it."""
+    """Replaces placeholder constants in a code object and those nested in it. Code without any stays the same object."""
     constants = []
+    changed = False
     for constant in code.co_consts:
+        bound = constant
         if isinstance(constant, types.CodeType):
-            constant = bind(constant, objects)
+            bound = bind(constant, objects)
         elif type(constant) is str and constant in objects:
-            constant = objects[constant]
-        constants.append(constant)
-    return code.replace(co_consts=tuple(constants))
+            bound = objects[constant]
+        changed = changed or bound is not constant
+        constants.append(bound)
+    return code.replace(co_consts=tuple(constants)) if changed else code
 
 
 def mark(placeholder, node):
