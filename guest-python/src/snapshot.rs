@@ -77,14 +77,25 @@ async fn run_to_snapshot(base: &[u8], start: &Start<'_>) -> Result<Vec<u8>> {
 
 /// Runs Python source in an adapted base, then makes it forget the descriptors of the build.
 async fn run_code(store: &mut Store<WasiP1Ctx>, instance: &Instance, code: &str) -> Result<()> {
-    let memory = instance.get_memory(&mut *store, "memory").context("the base has no memory")?;
-    let len = u32::try_from(code.len())?;
-    let at = instance.get_typed_func::<u32, u32>(&mut *store, "gloveport_alloc")?.call_async(&mut *store, len).await?;
-    memory.write(&mut *store, usize::try_from(at)?, code.as_bytes())?;
-    let turn = instance.get_typed_func::<(u32, u32), i32>(&mut *store, "turn")?;
-    let status = turn.call_async(&mut *store, (at, len)).await.context("the guest failed before its snapshot")?;
+    let called = call_with(store, instance, "turn", code.as_bytes()).await;
+    let status = called.context("the guest failed before its snapshot")?;
     ensure!(status == 0, "the guest failed before its snapshot (status {status}); it says why above");
     instance.get_typed_func::<(), ()>(&mut *store, "gloveport_seal")?.call_async(store, ()).await
+}
+
+/// Gives an export its argument, in memory that the guest allocates for it, and returns what it returns.
+pub(crate) async fn call_with(
+    store: &mut Store<WasiP1Ctx>,
+    instance: &Instance,
+    export: &str,
+    argument: &[u8],
+) -> Result<i32> {
+    let memory = instance.get_memory(&mut *store, "memory").context("the guest has no memory")?;
+    let len = u32::try_from(argument.len())?;
+    let at = instance.get_typed_func::<u32, u32>(&mut *store, "gloveport_alloc")?.call_async(&mut *store, len).await?;
+    memory.write(&mut *store, usize::try_from(at)?, argument)?;
+    let function = instance.get_typed_func::<(u32, u32), i32>(&mut *store, export)?;
+    function.call_async(store, (at, len)).await
 }
 
 /// The code of this engine runs once, for about a second, so it is compiled fast.

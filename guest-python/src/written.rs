@@ -7,6 +7,7 @@ use wasmtime_wasi::WasiCtx;
 use wasmtime_wasi::p1::{self, WasiP1Ctx};
 
 use crate::engine::PAGE;
+use crate::snapshot::call_with;
 
 /// A script that does what all scripts do, and the header of its run (see ABI.md).
 const SCRIPT: &str = "print('written')\n";
@@ -37,12 +38,7 @@ async fn run_and_compare(engine: &Engine, code: &[u8]) -> Result<Vec<(u32, u32)>
     let mut argument = u32::try_from(HEADER.len())?.to_le_bytes().to_vec();
     argument.extend_from_slice(HEADER.as_bytes());
     argument.extend_from_slice(SCRIPT.as_bytes());
-    let len = u32::try_from(argument.len())?;
-    let alloc = instance.get_typed_func::<u32, u32>(&mut store, "gloveport_alloc")?;
-    let at = alloc.call_async(&mut store, len).await?;
-    memory.write(&mut store, usize::try_from(at)?, &argument)?;
-    let run = instance.get_typed_func::<(u32, u32), i32>(&mut store, "gloveport_run")?;
-    let status = run.call_async(&mut store, (at, len)).await?;
+    let status = call_with(&mut store, &instance, "gloveport_run", &argument).await?;
     ensure!(status == 0, "the first run of the image ended with {status}");
     differing(&before, memory.data(&store))
 }

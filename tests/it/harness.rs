@@ -47,14 +47,14 @@ pub(crate) fn images_directory() -> PathBuf {
 /// A sandbox with the probe tools on the science image, or why there is none.
 pub(crate) fn science() -> Result<Sandbox, String> {
     static SANDBOX: OnceLock<Result<Sandbox, String>> = OnceLock::new();
-    let make = || {
-        let image = ImageChoice::Named("science".to_owned());
-        let options = WasiOptions { cache_dir: images_directory(), image, ..options(Allocation::OnDemand) };
-        let backend = WasiBackend::new(&options).map_err(|error| error.to_string())?;
-        let builder = Sandbox::builder().backend(Arc::new(backend)).tools(probe_tools());
-        Ok(builder.build().expect("a sandbox on the science image"))
-    };
-    SANDBOX.get_or_init(make).clone()
+    SANDBOX.get_or_init(|| on_image(images_directory(), ImageChoice::Named("science".to_owned()))).clone()
+}
+
+/// A sandbox with the probe tools on an image of a cache, or why there is none.
+pub(crate) fn on_image(cache_dir: PathBuf, image: ImageChoice) -> Result<Sandbox, String> {
+    let options = WasiOptions { cache_dir, image, ..options(Allocation::OnDemand) };
+    let backend = WasiBackend::new(&options).map_err(|error| error.to_string())?;
+    Ok(Sandbox::builder().backend(Arc::new(backend)).tools(probe_tools()).build().expect("a sandbox on the image"))
 }
 
 /// The local backend that all tests share.

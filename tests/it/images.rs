@@ -1,7 +1,6 @@
 //! Images: fresh random state, the choice by imports, what is said when one can't be used.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use gloveport::config::ImageChoice;
 use gloveport::wasi::{Allocation, WasiBackend, WasiOptions};
@@ -37,13 +36,7 @@ async fn fresh_random(sandbox: Sandbox) {
 }
 
 async fn auto() {
-    let options = WasiOptions {
-        cache_dir: harness::images_directory(),
-        image: ImageChoice::Auto,
-        ..options(Allocation::OnDemand)
-    };
-    let backend = WasiBackend::new(&options).expect("the backend starts");
-    let sandbox = Sandbox::builder().backend(Arc::new(backend)).build().expect("a sandbox");
+    let sandbox = harness::on_image(harness::images_directory(), ImageChoice::Auto).expect("the backend starts");
     for (code, image) in [
         ("print(1)", "slim"),
         ("# import pandas\nprint('import numpy')", "slim"),

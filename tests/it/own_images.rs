@@ -3,17 +3,14 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use gloveport::Request;
 use gloveport::config::ImageChoice;
 use gloveport::wasi::images;
 use gloveport::wasi::images::making::{self, Base, Place, Recipe};
-use gloveport::wasi::{Allocation, WasiBackend, WasiOptions};
-use gloveport::{Request, Sandbox};
-use gloveport_tests::probe_tools;
 use libtest_mimic::Trial;
 
-use crate::harness::{self, options, printed};
+use crate::harness::{self, printed};
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![harness::trial("own_images::packages_and_prepared_data_are_there_in_each_run".into(), own_image)]
@@ -54,7 +51,7 @@ async fn own_image() {
     });
     built.await.expect("the build does not panic");
 
-    let mine = sandbox(&cache, ImageChoice::Named("mine".to_owned()));
+    let mine = harness::on_image(cache.clone(), ImageChoice::Named("mine".to_owned())).expect("the backend starts");
     let mut seen = Vec::new();
     for _ in 0..2 {
         let result = mine.execute(Request::new(SCRIPT)).await;
@@ -76,7 +73,7 @@ async fn own_image() {
     // A second image under another name: the first one's machine code with a manifest of its own.
     copy_as(&cache, "other", &["othermod", "shared"]);
     copy_as(&cache, "all", &["greet", "othermod", "prepared", "shared"]);
-    let auto = sandbox(&cache, ImageChoice::Auto);
+    let auto = harness::on_image(cache.clone(), ImageChoice::Auto).expect("the backend starts");
     for (code, image) in [
         ("print('greet')", "slim"),
         ("import greet", "mine"),
@@ -86,12 +83,6 @@ async fn own_image() {
         let result = auto.execute(Request::new(code)).await;
         assert_eq!(result.image.expect("an image").name, image, "{code}");
     }
-}
-
-fn sandbox(cache: &Path, image: ImageChoice) -> Sandbox {
-    let options = WasiOptions { cache_dir: cache.to_path_buf(), image, ..options(Allocation::OnDemand) };
-    let backend = WasiBackend::new(&options).expect("the backend starts");
-    Sandbox::builder().backend(Arc::new(backend)).tools(probe_tools()).build().expect("a sandbox")
 }
 
 /// The same inputs give the same image, and a wheel that is refused leaves the image that is there.

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
+use super::provenance::write_compressed;
 use super::{Layout, execute, sources, step};
 use crate::command::root;
 
@@ -18,8 +19,6 @@ pub(crate) const FILE: &str = "profile.zst";
 const TRAINING: &str = "training.py";
 /// How much more a count of the training weighs than one of the tests, which take odd paths on purpose.
 const WEIGHT: u32 = 30;
-/// Level of compression.
-const ZSTD_LEVEL: i32 = 19;
 /// As for the guest, as far as it changes which code there is.
 const CONFIGURE: [&str; 5] = [
     "--with-pymalloc",
@@ -81,8 +80,7 @@ pub(crate) fn record(args: &Args) -> Result<()> {
     step("run CPython's tests for profiles", || count("tests", &["-m", "test", "--pgo", "--timeout", "900"]))?;
     let profile = work.join("profile.profdata");
     step("merge", || merge(&args.profdata, &counts, &profile))?;
-    let compressed = zstd::bulk::compress(&std::fs::read(&profile)?, ZSTD_LEVEL)?;
-    std::fs::write(base.join(FILE), compressed).with_context(|| format!("cannot write {FILE}"))
+    write_compressed(&base.join(FILE), &std::fs::read(&profile)?)
 }
 
 fn build_instrumented(cpython: &Path, build: &Path, clang: &Path) -> Result<()> {

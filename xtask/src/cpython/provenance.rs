@@ -109,7 +109,8 @@ fn inputs() -> Result<Vec<Input>> {
     Ok(inputs)
 }
 
-fn write_compressed(path: &Path, data: &[u8]) -> Result<()> {
+/// Writes a file that the repository keeps compressed.
+pub(crate) fn write_compressed(path: &Path, data: &[u8]) -> Result<()> {
     let compressed = zstd::bulk::compress(data, ZSTD_LEVEL)?;
     std::fs::write(path, compressed).with_context(|| format!("cannot write {}", path.display()))
 }
