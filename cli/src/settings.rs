@@ -7,6 +7,7 @@ mod env;
 mod file;
 mod keys;
 
+use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
 use gloveport::Config;
@@ -55,7 +56,8 @@ struct Layer {
 
 /// Reads and merges every layer but the options.
 pub(crate) fn load(config_option: Option<&Path>, host: &Host) -> Result<Settings, SettingsError> {
-    let keys = Keys::of_config();
+    // Made only if a layer names a key: most runs have no settings.
+    let keys: LazyCell<Keys> = LazyCell::new(Keys::of_config);
     let files = file::find(config_option, host);
     let mut layers = Vec::new();
     for path in &files {

@@ -1,5 +1,7 @@
 //! Settings from variables: `GLOVEPORT_LIMITS_TIMEOUT=10` is `[limits] timeout = 10`.
 
+use std::cell::LazyCell;
+
 use toml::{Table, Value};
 
 use super::keys::{Shape, nearest};
@@ -18,9 +20,10 @@ const OTHER_USES: &[&str] = &[
 ];
 
 /// One layer for each variable, so that each is reported under its own name.
-pub(super) fn read(host: &Host, keys: &Keys) -> Result<Vec<Layer>, SettingsError> {
-    let names: Vec<(String, &str, Shape)> =
-        keys.leaves().iter().map(|(path, shape)| (variable(path), path.as_str(), *shape)).collect();
+pub(super) fn read(host: &Host, keys: &LazyCell<Keys>) -> Result<Vec<Layer>, SettingsError> {
+    let names = LazyCell::new(|| -> Vec<(String, &str, Shape)> {
+        keys.leaves().iter().map(|(path, shape)| (variable(path), path.as_str(), *shape)).collect()
+    });
     let mut layers = Vec::new();
     for (name, value) in &host.environment {
         let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX) && !OTHER_USES.contains(name)) else {

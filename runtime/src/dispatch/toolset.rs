@@ -1,7 +1,9 @@
 //! The registered tools, and those that one run may call.
 
+mod schema;
+
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jsonschema::Validator;
 use serde_json::{Map, Value};
@@ -14,10 +16,30 @@ use crate::tool::{Tool, ToolSpec};
 pub(super) struct PreparedTool {
     pub(super) tool: Arc<dyn Tool>,
     pub(super) spec: ToolSpec,
-    validator: Validator,
+    /// Made when the tool is first called, unless the schema had to be tried when the sandbox was built.
+    validator: OnceLock<Validator>,
 }
 
 impl PreparedTool {
+    fn new(tool: Arc<dyn Tool>, spec: ToolSpec) -> Result<Self, ToolSetError> {
+        let validator = OnceLock::new();
+        if !schema::is_plain(&spec.schema) {
+            let made = jsonschema::validator_for(&spec.schema)
+                .map_err(|e| ToolSetError::Schema { tool: spec.name.clone(), problem: e.to_string() })?;
+            validator.get_or_init(|| made);
+        }
+        Ok(Self { tool, spec, validator })
+    }
+
+    fn validator(&self) -> Result<&Validator, String> {
+        if let Some(made) = self.validator.get() {
+            return Ok(made);
+        }
+        let made = jsonschema::validator_for(&self.spec.schema)
+            .map_err(|e| format!("{}() can't be called: its schema can't be used: {e}", self.spec.name))?;
+        Ok(self.validator.get_or_init(|| made))
+    }
+
     /// Checks arguments against the schema. The text names the argument.
     pub(super) fn check(&self, args: &Map<String, Value>) -> Result<(), String> {
         // Names first: a schema that forgot `additionalProperties` must not let an unknown argument through.
@@ -34,7 +56,7 @@ impl PreparedTool {
         }
         // Cloning is not needed for the common case: the validator reads a borrowed value.
         let args = Value::Object(args.clone());
-        let Err(error) = self.validator.validate(&args) else { return Ok(()) };
+        let Err(error) = self.validator()?.validate(&args) else { return Ok(()) };
         let path = error.instance_path().to_string();
         let name = path.trim_start_matches('/').replace('/', ".");
         // The value itself may be a megabyte: the text says what was expected, not what was given.
@@ -90,7 +112,7 @@ pub enum ToolSetError {
     },
 }
 
-/// All tools of a sandbox, schemas compiled.
+/// All tools of a sandbox, schemas checked.
 #[derive(Clone, Default)]
 pub struct ToolSet {
     tools: Arc<Vec<Arc<PreparedTool>>>,
@@ -114,9 +136,7 @@ impl ToolSet {
             if prepared.iter().any(|p| p.spec.name == spec.name) {
                 return Err(ToolSetError::Duplicate(spec.name));
             }
-            let validator = jsonschema::validator_for(&spec.schema)
-                .map_err(|e| ToolSetError::Schema { tool: spec.name.clone(), problem: e.to_string() })?;
-            prepared.push(Arc::new(PreparedTool { tool, spec, validator }));
+            prepared.push(Arc::new(PreparedTool::new(tool, spec)?));
         }
         Ok(Self { tools: Arc::new(prepared) })
     }
