@@ -16,6 +16,7 @@ pub mod images;
 mod limiter;
 mod private_dir;
 mod run;
+mod stacks;
 mod streams;
 mod syscalls;
 #[cfg(target_os = "linux")]

@@ -11,6 +11,7 @@ use wasmtime::{Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, 
 use super::guest::Guest;
 use super::images::{Images, SLIM};
 use super::private_dir::ScratchSpace;
+use super::stacks::Stacks;
 use super::{Allocation, WasiOptions, host_call, syscalls};
 use crate::backend::{BackendError, ImageUsed};
 
@@ -103,6 +104,8 @@ impl Loaded {
 
 fn config(allocation: Allocation, exceptions: Exceptions) -> wasmtime::Config {
     let mut config = gloveport_guest::engine::config(exceptions);
+    // The pool has stacks of its own.
+    config.with_host_stack(Arc::new(Stacks::default()));
     if let Allocation::Pooled(slots) = allocation {
         let mut pool = PoolingAllocationConfig::default();
         pool.total_core_instances(slots)

@@ -1,0 +1,199 @@
+//! The native stacks that guests run on, kept for later runs: mapping one, touching it and unmapping it again is a good part of a start.
+//!
+//! A guest can't read what the one before left there: WebAssembly has no way to name an address of the native stack.
+
+#![expect(unsafe_code, reason = "wasmtime takes the host's stacks as addresses")]
+
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
+use wasmtime::{Error, StackCreator, StackMemory};
+
+/// Free stacks that are kept.
+const STOCK: usize = 32;
+/// Bytes of a free stack that stay in memory: more than most scripts use. What a deep recursion took beyond them goes back.
+const KEPT: usize = 128 << 10;
+/// Sizes are multiples of this, which holds whole pages everywhere; and so large is the guard below a stack.
+const UNIT: usize = 64 << 10;
+
+/// Makes stacks, or hands out those of runs that ended.
+#[derive(Clone, Default)]
+pub(super) struct Stacks {
+    free: Arc<Mutex<Vec<Mapping>>>,
+}
+
+impl Stacks {
+    fn lock(&self) -> MutexGuard<'_, Vec<Mapping>> {
+        // Pushing and popping leave the list whole whatever happens.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, size: usize) -> Option<Mapping> {
+        self.lock().pop().filter(|mapping| mapping.size == size)
+    }
+
+    fn keep(&self, mapping: Mapping) {
+        mapping.give_back_all_but(KEPT);
+        let mut free = self.lock();
+        if free.len() < STOCK {
+            free.push(mapping);
+        }
+    }
+}
+
+// SAFETY: each stack is a mapping of its own, of whole pages, with a guard below it that can't be touched, and belongs to one guest until that is
+// dropped. A used one is handed out only where no zeroed one is asked for.
+unsafe impl StackCreator for Stacks {
+    fn new_stack(&self, size: usize, zeroed: bool) -> Result<Box<dyn StackMemory>, Error> {
+        let size = size.next_multiple_of(UNIT);
+        let ready = if zeroed { None } else { self.take(size) };
+        let mapping = match ready {
+            Some(mapping) => mapping,
+            None => Mapping::new(size)?,
+        };
+        Ok(Box::new(Stack { mapping: ManuallyDrop::new(mapping), stacks: self.clone() }))
+    }
+}
+
+/// The stack of one guest. Dropping keeps the mapping for another.
+struct Stack {
+    mapping: ManuallyDrop<Mapping>,
+    stacks: Stacks,
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: nothing uses it after this.
+        let mapping = unsafe { ManuallyDrop::take(&mut self.mapping) };
+        self.stacks.keep(mapping);
+    }
+}
+
+// SAFETY: the ranges are those of a mapping that lives as long as this.
+unsafe impl StackMemory for Stack {
+    fn top(&self) -> *mut u8 {
+        self.mapping.bottom().wrapping_add(self.mapping.size)
+    }
+
+    fn range(&self) -> Range<usize> {
+        let bottom = self.mapping.bottom().addr();
+        bottom..bottom + self.mapping.size
+    }
+
+    fn guard_range(&self) -> Range<*mut u8> {
+        self.mapping.base..self.mapping.bottom()
+    }
+}
+
+/// A guard and a stack above it. Dropping unmaps them.
+struct Mapping {
+    base: *mut u8,
+    /// Bytes of the stack, without the guard.
+    size: usize,
+}
+
+// SAFETY: it is memory that nobody else knows of, and nothing here depends on the thread.
+unsafe impl Send for Mapping {}
+// SAFETY: the same; a shared reference only tells addresses.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(size: usize) -> Result<Self, Error> {
+        // SAFETY: a new mapping at an address of the kernel's choice touches no other.
+        let base = unsafe { mmap_anonymous(ptr::null_mut(), UNIT + size, ProtFlags::empty(), MapFlags::PRIVATE)? };
+        let mapping = Self { base: base.cast(), size };
+        // SAFETY: the range is the upper part of the mapping that was just made.
+        unsafe { mprotect(mapping.bottom().cast(), size, MprotectFlags::READ | MprotectFlags::WRITE)? };
+        Ok(mapping)
+    }
+
+    fn bottom(&self) -> *mut u8 {
+        self.base.wrapping_add(UNIT)
+    }
+
+    /// Frees the memory of all but the upper part.
+    fn give_back_all_but(&self, kept: usize) {
+        let len = self.size.saturating_sub(kept);
+        // SAFETY: the range lies in the mapping, which no guest uses any more. Where the advice is not taken, the memory just stays.
+        let _ = unsafe { madvise(self.bottom().cast(), len, Advice::LinuxDontNeed) };
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is the whole mapping, and nothing refers to it any more.
+        let unmapped = unsafe { munmap(self.base.cast(), UNIT + self.size) };
+        if let Err(error) = unmapped {
+            tracing::warn!(%error, "the stack of a guest could not be unmapped");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: usize = 1 << 20;
+
+    fn stack(stacks: &Stacks, size: usize) -> Box<dyn StackMemory> {
+        stacks.new_stack(size, false).unwrap()
+    }
+
+    fn write(stack: &dyn StackMemory, below_top: usize, value: u8) {
+        // SAFETY: the address lies in the stack.
+        unsafe { stack.top().sub(below_top).write(value) }
+    }
+
+    fn read(stack: &dyn StackMemory, below_top: usize) -> u8 {
+        // SAFETY: the address lies in the stack.
+        unsafe { stack.top().sub(below_top).read() }
+    }
+
+    #[test]
+    fn a_stack_lies_between_its_guard_and_its_top() {
+        let stacks = Stacks::default();
+        let one = stack(&stacks, SIZE - 1);
+        assert_eq!((one.range().len(), one.range().end), (SIZE, one.top().addr()));
+        assert_eq!(
+            (one.guard_range().end.addr(), one.guard_range().start.addr()),
+            (one.range().start, one.range().start - UNIT)
+        );
+        write(&*one, SIZE, 1);
+        write(&*one, 1, 2);
+        assert_eq!((read(&*one, SIZE), read(&*one, 1)), (1, 2));
+    }
+
+    #[test]
+    fn it_is_used_again_and_what_was_deep_is_given_back() {
+        let stacks = Stacks::default();
+        let first = stack(&stacks, SIZE);
+        let at = first.range();
+        write(&*first, SIZE, 1);
+        write(&*first, KEPT, 2);
+        drop(first);
+        let (again, other) = (stack(&stacks, SIZE), stack(&stacks, SIZE));
+        assert_eq!(again.range(), at);
+        assert_ne!(other.range(), at, "a stack has one user at a time");
+        assert_eq!((read(&*again, SIZE), read(&*again, KEPT)), (0, 2));
+    }
+
+    #[test]
+    fn another_size_and_a_zeroed_one_are_mapped_anew() {
+        let stacks = Stacks::default();
+        write(&*stack(&stacks, SIZE), 1, 1);
+        assert_eq!(stack(&stacks, SIZE * 2).range().len(), SIZE * 2);
+        write(&*stack(&stacks, SIZE), 1, 1);
+        assert_eq!(read(&*stacks.new_stack(SIZE, true).unwrap(), 1), 0);
+    }
+
+    #[test]
+    fn only_so_many_are_kept() {
+        let stacks = Stacks::default();
+        let many: Vec<_> = (0..STOCK + 3).map(|_| stack(&stacks, SIZE)).collect();
+        drop(many);
+        assert_eq!(stacks.lock().len(), STOCK);
+    }
+}
