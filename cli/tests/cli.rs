@@ -460,15 +460,15 @@ fn a_figure_that_can_not_be_written_does_not_cost_the_result() {
 #[cfg(all(target_os = "linux", target_pointer_width = "64", target_endian = "little"))]
 #[test]
 fn addresses_are_read_only_once_the_program_has_started() {
-    const DYNAMIC: u64 = 2;
-    const RELRO: u64 = 0x6474_e552;
-    const FLAGS: u64 = 30;
-    const BIND_NOW: u64 = 8;
+    const DYNAMIC: usize = 2;
+    const RELRO: usize = 0x6474_e552;
+    const FLAGS: usize = 30;
+    const BIND_NOW: usize = 8;
     let program = std::fs::read(env!("CARGO_BIN_EXE_gloveport")).unwrap();
-    let number = |at: u64, bytes: usize| {
+    let number = |at: usize, bytes: usize| {
         let mut word = [0; 8];
-        word[..bytes].copy_from_slice(&program[at as usize..][..bytes]);
-        u64::from_le_bytes(word)
+        word[..bytes].copy_from_slice(&program[at..][..bytes]);
+        usize::from_le_bytes(word)
     };
     let (table, count) = (number(32, 8), number(56, 2));
     let segment = |wanted| (0..count).map(|index| table + 56 * index).find(|at| number(*at, 4) == wanted);

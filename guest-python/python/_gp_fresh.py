@@ -1,7 +1,6 @@
 """Random generators that exist before the snapshot, and so would give the same numbers in every run: each run reseeds them."""
 
 import gc
-import logging
 import os
 import random
 import sys
@@ -10,17 +9,8 @@ _generators = []
 _LOW_128 = (1 << 128) - 1
 
 
-class _FirstRecord(int):
-    """The time at which `logging` was loaded, which was before the snapshot: a run's first record sets it."""
-
-    def __rsub__(self, created):
-        logging._startTime = created
-        return 0
-
-
 def collect():
     """Finds them, once, before the snapshot. `random`'s own is the run's business."""
-    logging._startTime = _FirstRecord(logging._startTime)
     random._inst.gauss_next = None
     numpy = sys.modules.get("numpy.random")
     for thing in gc.get_objects():

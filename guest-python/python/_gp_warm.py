@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import logging
 import re
 import sys
 import types
@@ -212,6 +213,7 @@ def _forget_state():
     _gp_pool.pools.clear()
     _gp_state.run.sources.clear()
     _gp_twin.forget()
+    logging._startTime = _FirstRecord(logging._startTime)
     weakref.finalize._registered_with_atexit = False
     linecache.clearcache()
     re.purge()
@@ -224,6 +226,14 @@ def _forget_state():
     _default_warning_filters()
     for module in list(sys.modules.values()):
         getattr(module, "__dict__", {}).pop("__warningregistry__", None)
+
+
+class _FirstRecord(int):
+    """The time at which `logging` was loaded, which was before the snapshot: a run's first record sets it."""
+
+    def __rsub__(self, created):
+        logging._startTime = created
+        return 0
 
 
 def _default_warning_filters():

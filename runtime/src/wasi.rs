@@ -19,7 +19,6 @@ mod run;
 mod stacks;
 mod streams;
 mod syscalls;
-#[cfg(target_os = "linux")]
 mod written;
 
 use std::ffi::OsString;

@@ -17,7 +17,6 @@ use super::limiter::MemoryLimiter;
 use super::private_dir::{PrivateDirs, ScratchSpace};
 use super::streams::{GuestStreams, SinkStream};
 use super::syscalls::HOSTCALL_BYTES;
-#[cfg(target_os = "linux")]
 use super::written;
 use crate::backend::{BackendError, Exit, ExitCause, RunIo, Show, Stream};
 use crate::job::{Job, Mode};
@@ -105,7 +104,6 @@ impl Running {
     async fn call(&mut self, image: &Loaded, instance: &Instance, argument: &[u8]) -> wasmtime::Result<i32> {
         let store = &mut self.store;
         let memory = instance.get_memory(&mut *store, "memory").ok_or_else(|| Error::msg("the image has no memory"))?;
-        #[cfg(target_os = "linux")]
         written::copy(&memory, store, &image.about.written);
         let table = match instance.get_global(&mut *store, "gloveport_streams").map(|global| global.get(&mut *store)) {
             Some(Val::I32(address)) => Some(address.cast_unsigned() as usize),

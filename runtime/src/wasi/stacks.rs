@@ -18,6 +18,15 @@ const STOCK: usize = 32;
 const KEPT: usize = 128 << 10;
 /// Sizes are multiples of this, which holds whole pages everywhere; and so large is the guard below a stack.
 const UNIT: usize = 64 << 10;
+/// The advice that frees pages at once. Elsewhere it is no more than a hint.
+const FREE: Option<Advice> = {
+    #[cfg(target_os = "linux")]
+    {
+        Some(Advice::LinuxDontNeed)
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
+};
 
 /// Makes stacks, or hands out those of runs that ended.
 #[derive(Clone, Default)]
@@ -35,11 +44,13 @@ impl Stacks {
         self.lock().pop().filter(|mapping| mapping.size == size)
     }
 
+    /// Keeps a stack whose depths could be given back, as long as there are not too many.
     fn keep(&self, mapping: Mapping) {
-        mapping.give_back_all_but(KEPT);
-        let mut free = self.lock();
-        if free.len() < STOCK {
-            free.push(mapping);
+        if mapping.give_back_all_but(KEPT) {
+            let mut free = self.lock();
+            if free.len() < STOCK {
+                free.push(mapping);
+            }
         }
     }
 }
@@ -114,11 +125,11 @@ impl Mapping {
         self.base.wrapping_add(UNIT)
     }
 
-    /// Frees the memory of all but the upper part.
-    fn give_back_all_but(&self, kept: usize) {
+    /// Frees the memory of all but the upper part. Whether that was done.
+    fn give_back_all_but(&self, kept: usize) -> bool {
         let len = self.size.saturating_sub(kept);
-        // SAFETY: the range lies in the mapping, which no guest uses any more. Where the advice is not taken, the memory just stays.
-        let _ = unsafe { madvise(self.bottom().cast(), len, Advice::LinuxDontNeed) };
+        // SAFETY: the range lies in the mapping, which no guest uses any more.
+        FREE.is_some_and(|advice| unsafe { madvise(self.bottom().cast(), len, advice) }.is_ok())
     }
 }
 
@@ -132,7 +143,7 @@ impl Drop for Mapping {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 
