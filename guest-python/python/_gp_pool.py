@@ -10,6 +10,7 @@ from concurrent.futures import _base
 from concurrent.futures.thread import BrokenThreadPool
 
 import _gp_sched as sched
+import _gp_state as state
 import _gp_twin as twin
 
 # Calls of tools wait on the host and cost the guest nothing, so the number of processors says nothing here.
@@ -52,6 +53,7 @@ class ThreadPoolExecutor(_base.Executor):
         self._working = 0
         self._broken = False
         self._shutdown = False
+        state.run.had_threads = True
         pools.add(self)
 
     def submit(self, fn, /, *args, **kwargs):

@@ -15,6 +15,7 @@ import types
 from asyncio.events import _get_running_loop, _set_running_loop
 
 import _gloveport
+import _gp_state as state
 
 CALL = b"\x01"
 START = b"\x02"
@@ -189,6 +190,7 @@ def spawn(coro, daemon=False):
     """Makes a strand of a coroutine and runs it until it first waits."""
     strand = Strand(coro, daemon)
     _strands.add(strand)
+    state.run.had_threads = True
     _step(strand)
     return strand
 

@@ -3,7 +3,8 @@ to, and what is made late lies side by side."""
 
 
 class _State:
-    __slots__ = ("module", "tools", "sources", "script", "workspace_used", "collects", "touches_builtins", "figures")
+    __slots__ = ("module", "tools", "sources", "script", "workspace_used", "collects", "touches_builtins",
+                 "had_threads", "figures")
 
     def __init__(self):
         # Name and contents of the tool module, the latter in JSON.
@@ -17,6 +18,8 @@ class _State:
         # What the script's text is looked through for.
         self.collects = False
         self.touches_builtins = False
+        # Whether a thread or an executor was ever made.
+        self.had_threads = False
         self.figures = 0
 
 

@@ -103,11 +103,13 @@ def _gather_state():
     """Makes anew what each run writes to: it comes to lie side by side."""
     import os
 
+    import _gp_run
     import _gp_state
 
     _gp_state.renew()
     os.environ._data = {}
     os.environb._data = os.environ._data
+    _gp_run.gather()
 
 
 # Descriptors that are looked at: the build opens few files at a time.
