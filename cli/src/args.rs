@@ -374,6 +374,14 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// clap only looks with its debug assertions on, which the profile of dependencies leaves out for others.
+    #[test]
+    #[should_panic = "Short option names must be unique"]
+    fn a_definition_that_is_not_sound_is_noticed() {
+        let twice = |name: &'static str| clap::Arg::new(name).short('x');
+        clap::Command::new("twice").args([twice("a"), twice("b")]).debug_assert();
+    }
+
     #[test]
     fn odd_times_are_taken_as_typed() {
         for (text, check) in

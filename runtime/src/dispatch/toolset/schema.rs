@@ -2,19 +2,26 @@
 
 use serde_json::Value;
 
+/// Schemas within schemas. What is deeper is tried at once, and not on a guest's stack when it first calls.
+const MAX_DEPTH: usize = 32;
 const TYPES: &[&str] = &["null", "boolean", "object", "array", "number", "integer", "string"];
 
 /// Whether a schema is made of the common keywords alone, each with a value that it may have. Such a schema can always be compiled, so that it need not
 /// be when a sandbox is built: the compiler first makes the schema of schemas, which alone takes longer than a start.
 pub(super) fn is_plain(schema: &Value) -> bool {
-    match schema {
-        Value::Bool(_) => true,
-        Value::Object(keywords) => keywords.iter().all(|(keyword, value)| fits(keyword, value)),
+    is_plain_within(schema, MAX_DEPTH)
+}
+
+fn is_plain_within(schema: &Value, depth: usize) -> bool {
+    match (schema, depth.checked_sub(1)) {
+        (Value::Bool(_), _) => true,
+        (Value::Object(keywords), Some(depth)) => keywords.iter().all(|(keyword, value)| fits(keyword, value, depth)),
         _ => false,
     }
 }
 
-fn fits(keyword: &str, value: &Value) -> bool {
+fn fits(keyword: &str, value: &Value, depth: usize) -> bool {
+    let is_plain = |schema| is_plain_within(schema, depth);
     match keyword {
         "title" | "description" | "$comment" | "format" => value.is_string(),
         "default" | "const" => true,
@@ -154,5 +161,7 @@ mod tests {
         for schema in schemas {
             assert!(!is_plain(&schema), "{schema}");
         }
+        let nested = |depth| (0..depth).fold(json!({}), |inner, _| json!({"items": inner}));
+        assert!(is_plain(&nested(MAX_DEPTH - 1)) && !is_plain(&nested(MAX_DEPTH)));
     }
 }
