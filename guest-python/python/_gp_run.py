@@ -100,6 +100,7 @@ def prepare(header, code):
     """Sets the process state up and compiles the script. Returns `(code object, globals)`, to be evaluated."""
     settings = _scan_header(str(header, "utf-8"), 0)[0]
     _refresh_process(settings)
+    # Written here and not by `tools.configure` and `imports.remember_source`: their modules are regions that a run need not read.
     run_state = _run_state
     filename = settings.get("filename") or "script.py"
     run_state.module = name = settings.get("module") or _TOOL_MODULE

@@ -22,21 +22,21 @@ pub(super) struct PreparedTool {
 
 impl PreparedTool {
     fn new(tool: Arc<dyn Tool>, spec: ToolSpec) -> Result<Self, ToolSetError> {
-        let validator = OnceLock::new();
-        if !schema::is_plain(&spec.schema) {
-            let made = jsonschema::validator_for(&spec.schema)
-                .map_err(|e| ToolSetError::Schema { tool: spec.name.clone(), problem: e.to_string() })?;
-            validator.get_or_init(|| made);
+        let prepared = Self { tool, spec, validator: OnceLock::new() };
+        if !schema::is_plain(&prepared.spec.schema)
+            && let Err(problem) = prepared.validator()
+        {
+            return Err(ToolSetError::Schema { tool: prepared.spec.name, problem });
         }
-        Ok(Self { tool, spec, validator })
+        Ok(prepared)
     }
 
+    /// The compiled schema, or what is wrong with it.
     fn validator(&self) -> Result<&Validator, String> {
         if let Some(made) = self.validator.get() {
             return Ok(made);
         }
-        let made = jsonschema::validator_for(&self.spec.schema)
-            .map_err(|e| format!("{}() can't be called: its schema can't be used: {e}", self.spec.name))?;
+        let made = jsonschema::validator_for(&self.spec.schema).map_err(|error| error.to_string())?;
         Ok(self.validator.get_or_init(|| made))
     }
 
@@ -56,7 +56,10 @@ impl PreparedTool {
         }
         // Cloning is not needed for the common case: the validator reads a borrowed value.
         let args = Value::Object(args.clone());
-        let Err(error) = self.validator()?.validate(&args) else { return Ok(()) };
+        let validator = self
+            .validator()
+            .map_err(|problem| format!("{}() can't be called: its schema can't be used: {problem}", self.spec.name))?;
+        let Err(error) = validator.validate(&args) else { return Ok(()) };
         let path = error.instance_path().to_string();
         let name = path.trim_start_matches('/').replace('/', ".");
         // The value itself may be a megabyte: the text says what was expected, not what was given.
